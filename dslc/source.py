@@ -1,0 +1,67 @@
+"""Spec text and positions in it: loading with bounds, spans, and the line table that errors need."""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, field
+from functools import cached_property
+
+#: A spec is a short text. Past these bounds it is refused before anything else looks at it.
+MAX_BYTES = 1_000_000
+MAX_LINE = 10_000
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text of one spec file; `name` is how messages call it.
+
+    >>> Source("a.dsl", "x\\ny").position(2)
+    (2, 1)
+    """
+
+    name: str
+    text: str = field(repr=False)
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        return [0, *(i + 1 for i, c in enumerate(self.text) if c == "\n")]
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column (both from 1) of a character offset."""
+        line = bisect.bisect_right(self.line_starts, offset)
+        return line, offset - self.line_starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        """The text of a line (from 1), without its newline."""
+        start = self.line_starts[number - 1]
+        end = self.text.find("\n", start)
+        return self.text[start:] if end < 0 else self.text[start:end]
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of characters `start <= offset < end` of one source."""
+
+    source: Source
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        return self.source.text[self.start : self.end]
+
+    @property
+    def line(self) -> int:
+        return self.source.position(self.start)[0]
+
+    def to(self, other: Span) -> Span:
+        """The span from the start of this one to the end of `other`."""
+        return Span(self.source, min(self.start, other.start), max(self.end, other.end))
+
+    def __str__(self) -> str:
+        line, column = self.source.position(self.start)
+        return f"{self.source.name}:{line}:{column}"
+
+
+#: For values that no spec line wrote (the built-in scope).
+NOWHERE = Span(Source("<built in>", ""), 0, 0)

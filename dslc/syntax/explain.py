@@ -1,0 +1,178 @@
+"""Why a text does not parse, in words: expected and found, never a grammar terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+
+from lark import Token
+
+from dslc.diagnostics import kinds
+from dslc.diagnostics.report import Diagnostic, Fix, Label
+from dslc.source import Source, Span
+
+#: What a person may have meant by a character that no token of dslc begins with.
+FOREIGN = {
+    "**": "^", "&&": "and", "||": "or", "&": "and", "|": "or", "!": "not", "@": "einsum(...)", ";": "a new line",
+    ":=": "=", "->": "|>", "'": '"', "{": "(", "}": ")", "?": "... if ... else ...",
+}  # fmt: skip
+
+#: Letters that look like ASCII ones, beyond what Unicode normalisation folds.
+LOOK_ALIKE = dict(
+    zip("аеорсухіѕјԁɡһΑΒΕΖΗΙΚΜΝΟΡΤΥΧονρ−–—×·÷", "aeopcyxisjdghABEZHIKMNOPTYXovp---**/", strict=True)
+)
+
+#: Statement words that open a block, so that a missing colon can be named.
+OPENERS = {
+    "LAYER", "MODEL", "FN", "OPTIMIZER", "TRAIN", "FOR", "SCAN", "IF", "ELIF", "ELSE", "TRAINING", "INFERENCE",
+    "CHECKPOINT", "BACKWARD",
+}  # fmt: skip
+
+SYMBOLS = {
+    "LPAR": "`(`", "RPAR": "`)`", "LSQB": "`[`", "RSQB": "`]`", "COMMA": "`,`", "COLON": "`:`", "EQUAL": "`=`",
+    "DOT": "`.`", "TILDE": "`~`", "_NL": "the end of the line", "$END": "the end of the definition",
+    "_INDENT": "an indented block", "_DEDENT": "the end of the block", "STRING": "a string", "INT": "a number",
+    "FLOAT": "a number",
+}  # fmt: skip
+
+#: Sets of tokens that stand together for one thing a reader knows.
+EXPRESSION = {"NAME", "INT", "FLOAT", "LPAR", "MINUS", "TRUE", "FALSE"}
+OPERATORS = {"PLUS", "MINUS", "TIMES", "DIVIDE", "FLOORDIV", "MODULO"}
+
+
+def character(c: str) -> str:
+    """`'а' (U+0430 CYRILLIC SMALL LETTER A)`"""
+    name = unicodedata.name(c, "")
+    code = f"U+{ord(c):04X}" + (f" {name}" if name else "")
+    return f"`{c}` ({code})" if c.isprintable() else code
+
+
+def unexpected_character(source: Source, offset: int) -> Diagnostic:
+    """No token begins here."""
+    text = source.text
+    c = text[offset]
+    here = Span(source, offset, offset + 1)
+    if c == "\t":
+        return kinds.TAB(Label(here))
+    if c == '"':
+        end = text.find("\n", offset)
+        return kinds.STRING_NOT_CLOSED(Label(Span(source, offset, len(text) if end < 0 else end)))
+    for length in (2, 1):
+        found = text[offset : offset + length]
+        if found in FOREIGN:
+            span = Span(source, offset, offset + length)
+            return kinds.FOREIGN_OPERATOR(Label(span), found=found, instead=FOREIGN[found])
+    folded = LOOK_ALIKE.get(c) or unicodedata.normalize("NFKC", c)
+    if not c.isascii() and folded.isascii() and folded.strip():
+        return kinds.STRANGE_CHARACTER(
+            Label(here), character=character(c), help=f"write `{folded}`, which looks alike", fix=Fix(here, folded)
+        )
+    help = "names are made of the letters a-z, A-Z, digits and underscores" if c.isalpha() else None
+    return kinds.STRANGE_CHARACTER(Label(here), character=character(c), help=help)
+
+
+def unexpected_token(
+    token: Token, accepted: set[str], tokens: list[Token], span_of: Callable[[Token], Span]
+) -> Diagnostic:
+    """The parser met a token that cannot stand here, where one of the `accepted` types could."""
+    position = next((i for i, other in enumerate(tokens) if other is token), len(tokens))
+    before = tokens[position - 1] if position else None
+    after = tokens[position + 1] if position + 1 < len(tokens) else None
+    span = span_of(token)
+    if token.type in ("_NL", "$END") and before is not None:
+        end = span_of(before).end
+        span = Span(span.source, end, end + 1)
+    here = Label(span)
+    found = describe(token)
+
+    special = _foreign(token, before, after, span_of)
+    if special is not None:
+        return special
+    if token.type == "_INDENT" and "_INDENT" not in accepted:
+        return kinds.UNEXPECTED_INDENT(Label(_first_of_line(token, tokens, position, span_of)))
+    if accepted == {"_INDENT"}:
+        return kinds.BLOCK_EXPECTED(Label(span_of(token) if token.type != "$END" else span), found=found)
+    if "COLON" in accepted and token.type == "_NL" and _opens_block(tokens, position):
+        return kinds.COLON_EXPECTED(here, found=found, fix=Fix(span, ":"))
+    expected = _expected(accepted)
+    if _is_word(token):
+        if "NAME" in accepted:
+            return kinds.RESERVED_WORD(here, expected=expected, word=token.value)
+    return kinds.SYNTAX(here, expected=expected, found=found, help=_advice(token, before, accepted))
+
+
+def _is_word(token: Token) -> bool:
+    return token.type not in ("NAME",) and str(token).isalpha()
+
+
+def describe(token: Token) -> str:
+    if token.type in ("_NL", "$END", "_INDENT", "_DEDENT"):
+        return SYMBOLS[token.type]
+    if token.type == "STRING":
+        return f"the string {token}"
+    return f"the word `{token}`" if _is_word(token) else f"`{token}`"
+
+
+def _first_of_line(token: Token, tokens: list[Token], position: int, span_of: Callable[[Token], Span]) -> Span:
+    following = [t for t in tokens[position:] if not t.type.startswith("_")]
+    return span_of(following[0]) if following else span_of(token)
+
+
+def _opens_block(tokens: list[Token], position: int) -> bool:
+    start = position
+    while start > 0 and tokens[start - 1].type not in ("_NL", "_INDENT", "_DEDENT"):
+        start -= 1
+    return tokens[start].type in OPENERS if start < len(tokens) else False
+
+
+def _foreign(
+    token: Token, before: Token | None, after: Token | None, span_of: Callable[[Token], Span]
+) -> Diagnostic | None:
+    """Spellings of other languages that happen to be made of our tokens."""
+    if before is not None and token.type == "TIMES" and before.type == "TIMES":
+        span = span_of(before).to(span_of(token))
+        return kinds.FOREIGN_OPERATOR(Label(span), found="**", instead="^", fix=Fix(span, "^"))
+    if token.type == "DOT" and after is not None and after.type == "INT" and (before is None or before.type != "NAME"):
+        span = span_of(token).to(span_of(after))
+        return kinds.NUMBER_FORM(Label(span), found=f".{after}", instead=f"0.{after}", fix=Fix(span, f"0.{after}"))
+    if before is not None and token.type == "DOT" and before.type == "INT":
+        span = span_of(before).to(span_of(token))
+        return kinds.NUMBER_FORM(Label(span), found=f"{before}.", instead=f"{before}.0", fix=Fix(span, f"{before}.0"))
+    return None
+
+
+def _expected(accepted: set[str]) -> str:
+    """A phrase for a set of tokens, most telling first."""
+    phrases: list[str] = []
+    rest = set(accepted)
+    if {"PARAM", "FOR", "SCAN"} <= rest:
+        phrases.append("a statement")
+        rest = set()
+    elif {"LAYER", "MODEL", "TRAIN"} <= rest:
+        return "`fn`, `layer`, `model`, `optimizer`, `train` or `import`"
+    elif EXPRESSION <= rest:
+        phrases.append("an expression")
+        rest -= EXPRESSION | {"PARAM", "STRING", "NOT"}
+    elif OPERATORS <= rest:
+        phrases.append("an operator")
+        rest -= OPERATORS | {"IF", "OR", "AND", "CIRCUMFLEX", "LESSTHAN", "MORETHAN", "DOT", "LPAR", "LSQB", "ELSE"}
+    if "NAME" in rest:
+        phrases.append("a name")
+        rest -= {"NAME", "PARAM"}
+    for terminal in sorted(rest):
+        if terminal in SYMBOLS:
+            phrases.append(SYMBOLS[terminal])
+        elif not terminal.startswith("_"):
+            phrases.append(f"`{terminal.lower()}`")
+    phrases = list(dict.fromkeys(phrases)) or ["something else"]
+    if len(phrases) == 1:
+        return phrases[0]
+    return ", ".join(phrases[:-1]) + " or " + phrases[-1]
+
+
+def _advice(token: Token, before: Token | None, accepted: set[str]) -> str | None:
+    if token.type == "EQUAL" and before is not None and "EQUAL" not in accepted:
+        return "`=` defines a value at the start of a statement; write `==` to compare"
+    if token.type == "RPAR" and before is not None and before.type == "COMMA":
+        return "delete the comma, or write another argument"
+    return None

@@ -1,0 +1,201 @@
+"""Text to syntax tree: lark's LALR parser run on one definition at a time.
+
+A definition begins at each line that is not indented, so a slip in one does not hide the others, and every
+definition with an error gets exactly one syntax message.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from lark import Lark, Token
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+from dslc.diagnostics import kinds
+from dslc.diagnostics.report import Diagnostic, Label, Reporter
+from dslc.source import MAX_BYTES, MAX_LINE, Source, Span
+from dslc.syntax import explain
+from dslc.syntax import tree as t
+from dslc.syntax.build import Refused, build
+from dslc.syntax.layout import Layout, LayoutError
+
+
+@dataclass(frozen=True)
+class Comment:
+    """A `#` comment; `own_line` when nothing but space stands before it."""
+
+    span: Span
+    own_line: bool
+
+    @property
+    def text(self) -> str:
+        return self.span.text.rstrip()
+
+
+@dataclass
+class Parsed:
+    """What is known of a file after parsing: its definitions, its comments, and which of its names are broken."""
+
+    source: Source
+    module: t.Module
+    comments: list[Comment] = field(default_factory=list)
+    #: names of definitions with a syntax error: known to exist, not to be complained about
+    broken: set[str] = field(default_factory=set)
+
+
+# ---- loading --------------------------------------------------------------------------------------------
+
+
+def load(path: Path, name: str, reporter: Reporter) -> Source | None:
+    """Read a spec file, or report why it cannot be one."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        reporter.add(kinds.UNREADABLE(Label(Span(Source(name, ""), 0, 0)), name=name, reason=reason))
+        return None
+    if len(data) > MAX_BYTES:
+        size = path.stat().st_size
+        reporter.add(kinds.FILE_TOO_LONG(Label(Span(Source(name, ""), 0, 0)), limit=MAX_BYTES, found=size))
+        return None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        place = Label(Span(Source(name, ""), 0, 0))
+        reporter.add(kinds.NOT_UTF8(place, byte=data[error.start], offset=error.start))
+        return None
+    return Source(name, text.removeprefix("\ufeff").replace("\r\n", "\n"))
+
+
+def _scan_characters(source: Source, reporter: Reporter) -> bool:
+    """Refuse control characters, invisible characters and endless lines before the lexer meets them."""
+    good = True
+    for number, start in enumerate(source.line_starts, start=1):
+        length = len(source.line(number))
+        if length > MAX_LINE:
+            reporter.add(
+                kinds.LINE_TOO_LONG(Label(Span(source, start, start + 1)), limit=MAX_LINE, found=length)
+            )
+            good = False
+    if source.text.isascii() and source.text.isprintable():
+        return good
+    for offset, character in enumerate(source.text):
+        if character in "\n\t" or (character.isascii() and character.isprintable()):
+            continue
+        category = unicodedata.category(character)
+        if category == "Cc":
+            kind = kinds.CONTROL_CHARACTER
+        elif category in ("Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
+            kind = kinds.INVISIBLE_CHARACTER
+        else:
+            continue
+        reporter.add(kind(Label(Span(source, offset, offset + 1)), character=explain.character(character)))
+        return False
+    return good
+
+
+# ---- the parser -----------------------------------------------------------------------------------------
+
+
+@cache
+def _lark() -> Lark:
+    grammar = resources.files("dslc.grammar").joinpath("dslc.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", lexer="basic", propagate_positions=True, maybe_placeholders=True)
+
+
+def parse(source: Source, reporter: Reporter) -> Parsed:
+    """Parse a whole file.
+
+    >>> r = Reporter(); parse(Source("a.dsl", "fn f(x) = x + 1\\n"), r).module.definitions[0].name
+    'f'
+    """
+    parsed = Parsed(source, t.Module((), span=Span(source, 0, len(source.text))))
+    if not _scan_characters(source, reporter):
+        return parsed
+    parsed.comments = list(_comments(source))
+    definitions: list[t.Definition] = []
+    found_any = False
+    for start, end in _chunks(source):
+        found_any = True
+        outcome = _parse_definition(source, start, end)
+        if isinstance(outcome, Diagnostic):
+            reporter.add(outcome)
+            words = source.text[start:end].split("(")[0].split("[")[0].split()
+            parsed.broken.update(words[1:2])
+        else:
+            definitions.extend(outcome)
+    if not found_any:
+        reporter.add(kinds.EMPTY(Label(Span(source, 0, 0))))
+    parsed.module = t.Module(tuple(definitions), span=parsed.module.span)
+    return parsed
+
+
+def _chunks(source: Source) -> Iterator[tuple[int, int]]:
+    """Character ranges of the top-level definitions, each with the comment lines before it.
+
+    A line at the margin begins one, unless it is a comment or closes a bracket of the one above.
+    """
+    starts: list[int] = []
+    for number, start in enumerate(source.line_starts, start=1):
+        line = source.line(number)
+        if line.strip() and line[0] not in ")]#" and (line[0] not in " \t" or not starts):
+            starts.append(start)
+    if not starts:
+        return
+    starts[0] = 0
+    yield from zip(starts, [*starts[1:], len(source.text)], strict=True)
+
+
+def _comments(source: Source) -> Iterator[Comment]:
+    for match in re.finditer(r'"[^"\n]*"|#[^\n]*', source.text):
+        if match.group().startswith("#"):
+            line_start = source.text.rfind("\n", 0, match.start()) + 1
+            own_line = not source.text[line_start : match.start()].strip()
+            yield Comment(Span(source, match.start(), match.end()), own_line)
+
+
+def _parse_definition(source: Source, start: int, end: int) -> list[t.Definition] | Diagnostic:
+    def span_of(token: Token) -> Span:
+        low = start + (token.start_pos or 0)
+        high = start + (token.end_pos if token.end_pos is not None else (token.start_pos or 0))
+        return Span(source, low, max(high, low))
+
+    text = source.text[start:end]
+    parser = _lark().parse_interactive(text)
+    tokens: list[Token] = []
+    try:
+        for token in Layout(span_of).process(parser.lexer_thread.lex(parser.parser_state)):
+            tokens.append(token)
+        if not tokens:
+            return []
+        first = source.text[: span_of(tokens[0]).start].rpartition("\n")[2]
+        if first:
+            return kinds.UNEXPECTED_INDENT(Label(span_of(tokens[0])))
+        for token in tokens:
+            parser.feed_token(token)
+        return build(parser.feed_eof(tokens[-1]), source, start)
+    except LayoutError as error:
+        return error.diagnostic
+    except UnexpectedCharacters as error:
+        return explain.unexpected_character(source, start + error.pos_in_stream)
+    except UnexpectedToken as error:
+        return explain.unexpected_token(error.token, _accepted(text, tokens, error.token), tokens, span_of)
+    except Refused as error:
+        return error.diagnostic
+
+
+def _accepted(text: str, tokens: list[Token], bad: Token) -> set[str]:
+    """The token types that could have stood in place of `bad`. (The failed parser has already reduced past it.)"""
+    parser = _lark().parse_interactive(text)
+    for token in tokens:
+        if token is bad:
+            break
+        parser.feed_token(token)
+    return parser.accepts()
