@@ -177,7 +177,7 @@ class _Builder:
     def on_use(self, span: Span, name: Token, frozen: Any, value: t.Expr) -> t.Use:
         return t.Use(str(name), value, frozen is not None, span=span)
 
-    def on_size(self, span: Span, _word: Token, name: Token, value: t.Expr) -> t.Size:
+    def on_size(self, span: Span, name: Token, value: t.Expr) -> t.Size:
         return t.Size(str(name), value, span=span)
 
     def on_equation(self, span: Span, targets: Any, value: t.Expr, where: Any) -> t.Equation:

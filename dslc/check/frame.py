@@ -1,0 +1,200 @@
+"""The state of checking: one Checker per run, one Frame per definition at particular sizes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from dslc.check.program import Index, Instance, Stmt, Tensor
+from dslc.check.values import POISON, Binding, FunctionValue, Poison, Shared, Static, Val
+from dslc.diagnostics import kinds
+from dslc.diagnostics.report import Diagnostic, Label, Reporter
+from dslc.ops.table import BUILTIN_NAMES, CONSTANTS, INITIALIZERS
+from dslc.resolve.files import Callable_, File, did_you_mean
+from dslc.sizes import Facts, Size, show, symbol
+from dslc.source import Span
+from dslc.syntax import tree as t
+
+#: Bounds on the work that one spec may ask for.
+MAX_STEPS = 400_000
+MAX_INSTANCE_DEPTH = 40
+MAX_ITERATIONS = 1_000
+MAX_PARAMETERS = 100_000
+
+
+class GiveUp(Exception):
+    """The work bound is reached; the reason is already reported."""
+
+
+@dataclass
+class Checker:
+    reporter: Reporter
+    instances: dict[object, Instance | None] = field(default_factory=dict)
+    #: definitions whose own check found errors: their instances are not complained about again
+    faulty: set[Callable_] = field(default_factory=set)
+    steps: int = 0
+    sites: int = 0
+    depth: int = 0
+    #: the calls that led to the instance being checked, outermost first
+    calls: list[tuple[str, Span]] = field(default_factory=list)
+    #: counts independent checks: instances are not shared between them, their sizes mean different things
+    root: int = 0
+
+    def new_root(self) -> None:
+        self.root += 1
+
+    def step(self, span: Span) -> None:
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            self.reporter.add(kinds.TOO_MUCH_WORK(Label(span), what="steps of checking", limit=MAX_STEPS))
+            raise GiveUp
+
+
+@dataclass
+class Frame:
+    """Names, facts and the statements so far of one instance."""
+
+    checker: Checker
+    file: File
+    word: str
+    instance: Instance
+    facts: Facts = field(default_factory=Facts)
+    names: dict[str, Binding] = field(default_factory=dict)
+    #: the sizes that `...` stands for in the signature
+    rest: tuple[Size, ...] | None = None
+    rest_origins: tuple[tuple[Span, str], ...] = ()
+    body: list[Stmt] = field(default_factory=list)
+    #: declared types of the outputs, by name
+    declared: dict[str, t.Output] = field(default_factory=dict)
+    #: sizes that a name was rebound to may not be declared again
+    taken: dict[str, Span] = field(default_factory=dict)
+    #: loop variables around the current statement, as parts of parameter paths
+    loop: list[str] = field(default_factory=list)
+    #: call site -> its name in parameter paths
+    site_names: dict[int, str] = field(default_factory=dict)
+    site_counts: dict[str, int] = field(default_factory=dict)
+    scans: list[Any] = field(default_factory=list)
+    #: size name -> (the argument that fixed it, where that argument's axis came from)
+    size_evidence: dict[str, Any] = field(default_factory=dict)
+    had_error: bool = False
+    fresh: int = 0
+    indices: list[Index] = field(default_factory=list)
+    tensors: list[Tensor] = field(default_factory=list)
+    #: values whose only definition was in one mode
+    one_mode: dict[str, tuple[str, Span]] = field(default_factory=dict)
+    #: values that were local to a step of a scan: (place, scanned index)
+    step_locals: dict[str, tuple[Span, str]] = field(default_factory=dict)
+    #: the shapes that the signature declares for outputs
+    output_shapes: dict[str, Any] = field(default_factory=dict)
+    updated: set[str] = field(default_factory=set)
+    backward: t.Backward | None = None
+    #: of a `train`
+    objective: t.Objective | None = None
+    loss: Tensor | None = None
+    using: t.Using | None = None
+    metrics: list[tuple[str, Tensor]] = field(default_factory=list)
+    freezes: list[t.Freeze] = field(default_factory=list)
+    optimizer: Instance | None = None
+    optimizer_args: dict[str, Any] = field(default_factory=dict)
+
+    def report(self, diagnostic: Diagnostic) -> None:
+        if diagnostic.severity == "error":
+            self.had_error = True
+        calls = self.checker.calls
+        if calls and diagnostic.severity == "error":
+            name, span = calls[-1]
+            labels = (*diagnostic.labels, Label(span, f"in this call of `{name}`"))
+            diagnostic = Diagnostic(
+                diagnostic.code, diagnostic.message, labels, diagnostic.notes, diagnostic.help, diagnostic.fix
+            )
+        self.checker.reporter.add(diagnostic)
+
+    def lookup(self, name: str) -> Binding | None:
+        """What a name means here: a local value, a definition, or a built-in function."""
+        local = self.names.get(name)
+        if local is not None:
+            return local
+        defined = self.file.lookup(name)
+        if defined is not None:
+            return FunctionValue(defined)
+        if name in self.file.broken:
+            return POISON
+        if name in CONSTANTS:
+            return Static(CONSTANTS[name], self.instance.span, "constant")
+        if name in BUILTIN_NAMES:
+            return FunctionValue(None, builtin=name)
+        return None
+
+    def lookup_function(self, name: str) -> Binding | None:
+        """What a name means where it is called: a value of the same name does not hide a function."""
+        local = self.names.get(name)
+        if isinstance(local, FunctionValue | Shared | Poison) or (isinstance(local, Val) and local.function is not None):
+            return local
+        hidden = self.names.pop(name, None)
+        try:
+            found = self.lookup(name)
+        finally:
+            if hidden is not None:
+                self.names[name] = hidden
+        return found if isinstance(found, FunctionValue | Poison) else hidden
+
+    def unknown(self, name: str, span: Span, what: str = "value") -> None:
+        """Report a name that means nothing here."""
+        if name in self.one_mode:
+            mode, place = self.one_mode[name]
+            other = "inference" if mode == "training" else "training"
+            self.report(kinds.ONE_MODE(Label(span), Label(place, f"defined only in {mode}"), name=name, other=other))
+            return
+        if name in self.step_locals:
+            place, index = self.step_locals[name]
+            label = Label(place, "defined here, in a step")
+            help = f"to keep all steps, give it the index: `{name}[..., {index}] = ...`"
+            self.report(kinds.STEP_LOCAL(Label(span), label, name=name, index=index, help=help))
+            return
+        if name in INITIALIZERS and name not in BUILTIN_NAMES:
+            help: str | None = f"`{name}` is an initialiser; write it after `~` in a `param`"
+        else:
+            known = {*self.names, *self.file.known_names(), *BUILTIN_NAMES}
+            help = did_you_mean(name, known)
+        self.report(kinds.UNKNOWN_NAME(Label(span), what=what, name=name, help=help))
+
+    def new_index(self, name: str, size: Size | None, span: Span) -> Index:
+        index = Index(name, size, span)
+        self.indices.append(index)
+        return index
+
+    def new_tensor(self, *args: Any, **kwargs: Any) -> Tensor:
+        tensor = Tensor(*args, **kwargs)
+        self.tensors.append(tensor)
+        return tensor
+
+    def placeholder(self, name: str) -> Size:
+        """A size to be found out later (the axes of a value that a scan carries)."""
+        self.fresh += 1
+        return symbol(f"?{name}{self.fresh}")
+
+    def emit(self, statement: Stmt) -> None:
+        self.body.append(statement)
+
+    def show(self, size: Size) -> str:
+        return show(self.facts.normal(size))
+
+    @contextmanager
+    def collecting(self) -> Iterator[list[Stmt]]:
+        """Statements emitted inside go to a list of their own."""
+        outer, self.body = self.body, []
+        try:
+            yield self.body
+        finally:
+            self.body = outer
+
+
+def near_argument(name: str, names: list[str]) -> str:
+    """Help text for an argument that does not exist."""
+    near = difflib.get_close_matches(name, names, 1)
+    if near:
+        return f"did you mean `{near[0]}`?"
+    return "it takes " + (", ".join(f"`{n}`" for n in names) if names else "no arguments")

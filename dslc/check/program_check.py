@@ -1,0 +1,131 @@
+"""The check of a whole spec: every definition by itself, then its models and trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dslc.check import definitions, lint, statements
+from dslc.check.frame import Checker, Frame, GiveUp
+from dslc.check.program import Instance, Program, TrainProgram
+from dslc.check.values import FunctionValue, Shared, Static
+from dslc.diagnostics import kinds
+from dslc.diagnostics.report import Label, Reporter
+from dslc.resolve.files import Defined, File, did_you_mean, find_recursion
+from dslc.sizes import Facts
+from dslc.syntax import tree as t
+
+
+def check_program(file: File, reporter: Reporter, settings: Mapping[str, object] | None = None) -> Program:
+    """Check all definitions of a file. What can be checked by itself is; the rest where it is called."""
+    checker = Checker(reporter)
+    program = Program()
+    recursive = find_recursion(file, reporter)
+    checker.faulty |= recursive
+    try:
+        for defined in file.own:
+            if defined.node in recursive:
+                continue
+            _check_definition(checker, program, defined, settings or {})
+        for train in file.trains:
+            trained = check_train(checker, file, train, settings or {})
+            if trained is not None:
+                program.trains.append(trained)
+    except GiveUp:
+        pass
+    return program
+
+
+def _check_definition(checker: Checker, program: Program, defined: Defined, settings: Mapping[str, object]) -> None:
+    node = defined.node
+    before = len(checker.reporter.errors)
+    if isinstance(node, t.Optimizer):
+        instance = definitions.check_optimizer(checker, defined)
+    else:
+        own = settings if isinstance(node, t.Layer) and node.word == "model" else {}
+        instance = definitions.check_by_itself(checker, defined, own)
+    if len(checker.reporter.errors) > before:
+        checker.faulty.add(node)
+    else:
+        lint.definition(checker.reporter, defined)
+    if instance is not None:
+        program.definitions[node.name] = instance
+        if isinstance(node, t.Layer) and node.word == "model":
+            program.models[node.name] = instance
+
+
+def check_train(checker: Checker, file: File, node: t.Train, settings: Mapping[str, object]) -> TrainProgram | None:
+    """`train model(x, label: i32[N]):`: arguments named as the model's take their types from it."""
+    checker.new_root()
+    instance = Instance(node.model, "train", span=node.span)
+    frame = Frame(checker, file, "train", instance, Facts())
+    defined = file.lookup(node.model)
+    start = node.span.start + node.span.text.index(node.model, 5)
+    place = Label(type(node.span)(node.span.source, start, start + len(node.model)))
+    if defined is None or not isinstance(defined.node, t.Layer):
+        if node.model not in file.broken:
+            models = [n for n in file.names if isinstance(file.names[n].node, t.Layer)]
+            help = did_you_mean(node.model, models)
+            frame.report(kinds.UNKNOWN_NAME(place, what="model", name=node.model, help=help))
+        return None
+    model = defined.node
+    if model in checker.faulty:
+        return None
+    statics = definitions.own_statics(checker, frame, defined, settings)
+    if statics is None:
+        return None
+    frame.names.update(statics)  # type: ignore[arg-type]
+    model_formals = {f.name: f for f in model.formals if isinstance(f.kind, t.Type)}
+    if definitions.own_types(frame, defined) is None:
+        return None
+    if not definitions.assume_where(frame, model.where):
+        return None
+    formals: list[t.Formal] = []
+    for formal in node.formals:
+        if formal.kind is None and formal.default is None:
+            if formal.name not in model_formals:
+                names = ", ".join(f"`{n}`" for n in model_formals) or "none"
+                help = f"give it a type, for example `{formal.name}: i32[N]`; the inputs of `{node.model}` are {names}"
+                frame.report(kinds.TRAIN_ARGUMENT(Label(formal.span), name=formal.name, model=node.model, help=help))
+                return None
+            formal = t.Formal(formal.name, model_formals[formal.name].kind, None, span=formal.span)
+        formals.append(formal)
+    as_layer = Defined(t.Layer("layer", node.model, tuple(formals), (), (), (), span=node.span), file)
+    own = definitions.own_statics(checker, frame, as_layer, settings)
+    if own is None:
+        return None
+    frame.names.update(own)  # type: ignore[arg-type]
+    types = definitions.own_types(frame, as_layer)
+    if types is None or not definitions.assume_where(frame, node.where):
+        return None
+    if not definitions.bind_signature(frame, None, as_layer, types, node.span):
+        return None
+    for name in statics:
+        if name not in own and isinstance(frame.names.get(name), Static):
+            continue
+    bound = tuple((k, v) for k, v in statics.items())
+    shared = Shared(FunctionValue(defined, None, bound), "", False, node.span)
+    frame.names[node.model] = shared
+    statements.block(frame, node.body)
+    first_line = definitions._first_line(node.span)
+    if frame.objective is None:
+        frame.report(kinds.NO_OBJECTIVE(Label(first_line), model=node.model))
+    if frame.using is None:
+        frame.report(kinds.NO_OPTIMIZER(Label(first_line), model=node.model))
+    if frame.had_error or not definitions.finish(frame):
+        return None
+    if shared.instance is None:
+        frame.report(kinds.MODEL_NOT_USED(Label(first_line), model=node.model))
+        return None
+    trained = TrainProgram(instance, shared.instance, frame.loss, metrics=frame.metrics, optimizer=frame.optimizer)
+    trained.maximize = frame.objective is not None and frame.objective.sense == "maximize"
+    trained.optimizer_args = frame.optimizer_args
+    for freeze in frame.freezes:
+        for path in freeze.paths:
+            known = lint.parameter_paths(shared.instance)
+            if not any(p == path or p.startswith(path + ".") for p in known):
+                tops = sorted({p.split(".")[0] for p in known})
+                help = did_you_mean(path, known) or "it has " + ", ".join(f"`{p}`" for p in tops[:8])
+                frame.report(kinds.FREEZE_NOTHING(Label(freeze.span), path=path, model=node.model, help=help))
+            trained.frozen.append(path)
+    lint.train(checker.reporter, node)
+    return trained if not frame.had_error else None

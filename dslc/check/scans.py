@@ -1,0 +1,241 @@
+"""Scans: values that are built step by step along one index, and reads of their earlier steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dslc.check import expressions
+from dslc.check.frame import Frame
+from dslc.check.indices import PendingRead, Scope, affine
+from dslc.check.program import Affine, Carried, Index, Read, Scan, Tensor
+from dslc.check.values import FunctionValue, Static, Val, is_float, lower, promote
+from dslc.diagnostics import kinds
+from dslc.diagnostics.report import Label
+from dslc.ops.table import CASTS
+from dslc.sizes import Size
+from dslc.source import Span
+from dslc.syntax import tree as t
+
+
+@dataclass(eq=False)
+class Sequence_:
+    """A value with the scanned index on its left-hand side."""
+
+    tensor: Tensor
+    axis: int
+    target: t.Target
+    defined: bool = False
+    #: the first read of an earlier step, which is what needs a start
+    earlier: Span | None = None
+    start: t.Start | None = None
+
+
+@dataclass(eq=False)
+class ScanState:
+    node: t.Scan
+    index: Index
+    sequences: dict[str, Sequence_] = field(default_factory=dict)
+    #: reads whose proof needs the length of the scan
+    deferred: list[tuple[Scope, PendingRead]] = field(default_factory=list)
+
+
+def active_indices(frame: Frame) -> set[Index]:
+    return {state.index for state in frame.scans}
+
+
+def is_carried(scope: Scope, tensor: Tensor) -> bool:
+    return _sequence(scope.frame, tensor) is not None
+
+
+def _sequence(frame: Frame, tensor: Tensor) -> tuple[ScanState, Sequence_] | None:
+    for state in frame.scans:
+        for sequence in state.sequences.values():
+            if sequence.tensor is tensor:
+                return state, sequence
+    return None
+
+
+def reads_unfinished(scope: Scope, tensor: Tensor, span: Span) -> bool:
+    """Report a whole read of a sequence that is still being built."""
+    found = _sequence(scope.frame, tensor)
+    if found is None:
+        return False
+    state, _ = found
+    name = state.index.name
+    help = f"read one step of it: `{tensor.name}[..., {_earlier(state)}, ...]`"
+    scope.frame.report(
+        kinds.READS_FUTURE(Label(span), Label(_head(state.node), "in this scan"), name=tensor.name, index=name, help=help)
+    )
+    return True
+
+
+def _earlier(state: ScanState) -> str:
+    return f"{state.index.name}+1" if state.node.reversed else f"{state.index.name}-1"
+
+
+def _head(node: t.Scan) -> Span:
+    end = node.span.text.find("\n")
+    return Span(node.span.source, node.span.start, node.span.start + (end if end > 0 else len(node.span.text)))
+
+
+def read_carried(scope: Scope, node: t.Access, tensor: Tensor) -> Val:
+    """`h[n, t-1, k]` inside the scan that builds `h`."""
+    frame = scope.frame
+    found = _sequence(frame, tensor)
+    assert found is not None
+    state, sequence = found
+    items = expressions.expand_items(scope, node.items, len(tensor.shape), node, tensor)
+    if items is None:
+        return Val()
+    positions = []
+    axes: list[Index] = []
+    free: dict[Index, None] = {}
+    for axis, item in enumerate(items):
+        if axis != sequence.axis:
+            part = expressions.position(scope, node, tensor, axis, item, False)
+            if part is None:
+                return Val()
+            positions.append(part[0])
+            axes.extend(part[1])
+            free.update(part[2])
+            continue
+        where = _step(scope, item)
+        step = _offset(where, state) if where is not None else None
+        if step is None or step > 0 or (step == 0 and not sequence.defined):
+            text = item.span.text if isinstance(item, t.Node) else "..."
+            help = f"earlier steps are `{_earlier(state)}` and so on"
+            if step == 0:
+                help = f"`{tensor.name}` is computed further down in this step; {help}"
+            place = Label(item.span if isinstance(item, t.Node) else node.span, f"step `{text}`")
+            frame.report(
+                kinds.READS_FUTURE(place, Label(_head(state.node), "in this scan"), name=tensor.name, index=state.index.name, help=help)
+            )
+            return Val()
+        if step < 0 and sequence.earlier is None:
+            sequence.earlier = node.span
+        assert where is not None
+        positions.append(where)
+        free[state.index] = None
+    return Val(Read(tensor, tuple(positions), tensor.dtype, span=node.span), tuple(axes), free)
+
+
+def _step(scope: Scope, item: object) -> Affine | None:
+    if not isinstance(item, t.Node) or isinstance(item, t.Rest | t.Group | t.Slice | t.Into):
+        return None
+    val = expressions.expression(scope, item)  # type: ignore[arg-type]
+    if val.poisoned or val.function is not None or isinstance(val.static, str):
+        return None
+    return affine(lower(val))
+
+
+def _offset(where: Affine, state: ScanState) -> int | None:
+    """How many steps ahead (> 0) or back (< 0) a position lies, in the direction of the scan."""
+    if len(where.terms) != 1 or where.terms[0][0] is not state.index or where.terms[0][1] != 1:
+        return None
+    if not isinstance(where.offset, int):
+        return None
+    return -where.offset if state.node.reversed else where.offset
+
+
+# ---- opening and closing --------------------------------------------------------------------------------------------
+
+
+def open_scan(frame: Frame, node: t.Scan, starts: list[t.Start]) -> ScanState | None:
+    """Set the stage for the body: the index, and a placeholder for every sequence it builds."""
+    binding = frame.names.get(node.name)
+    if isinstance(binding, Static):
+        frame.report(kinds.INDEX_SHADOWS(Label(_head(node)), name=node.name, what=f"a {binding.what}"))
+        return None
+    state = ScanState(node, frame.new_index(node.name, None, _head(node)))
+    if node.high is not None and node.low is not None:
+        scope = Scope(frame)
+        low = expressions.as_size(scope, node.low, least=0, what="the first step")
+        high = expressions.as_size(scope, node.high, what="the number of steps")
+        if low is None or high is None:
+            return None
+        if low != 0:
+            frame.report(kinds.SCAN_FROM_ZERO(Label(node.low.span), found=node.low.span.text))
+            return None
+        state.index.size = high
+    by_name = {s.target.name: s for s in starts}
+    for statement in node.body:
+        for inner in statement.walk():
+            targets = inner.targets if isinstance(inner, t.Equation) else ()
+            for target in targets:
+                axis = _scanned_axis(target, node.name)
+                if axis is not None and target.name not in state.sequences:
+                    _open_sequence(frame, state, target, axis, by_name.get(target.name))
+    return state
+
+
+def _scanned_axis(target: t.Target, index: str) -> int | None:
+    for axis, item in enumerate(target.items or ()):
+        if isinstance(item, t.Name) and item.id == index:
+            return axis
+    return None
+
+
+def _open_sequence(frame: Frame, state: ScanState, target: t.Target, axis: int, start: t.Start | None) -> None:
+    assert target.items is not None
+    shape: list[Size] = [frame.placeholder(target.name) for _ in target.items]
+    dtype = _start_dtype(frame, start.value) if start is not None else "float"
+    tensor = frame.new_tensor(target.name, dtype, tuple(shape), span=target.span)
+    state.sequences[target.name] = Sequence_(tensor, axis, target, start=start)
+
+
+def _start_dtype(frame: Frame, value: t.Expr) -> str:
+    """The dtype of a carried value, as its start tells it: whole only when a cast or a tensor says so."""
+    if isinstance(value, t.Bool):
+        return "bool"
+    if isinstance(value, t.Call) and isinstance(value.callee, t.Name) and value.callee.id in CASTS:
+        return value.callee.id
+    base = value.base if isinstance(value, t.Access) else value
+    if isinstance(base, t.Name):
+        binding = frame.lookup(base.id)
+        if isinstance(binding, Tensor):
+            return binding.dtype
+    return "float"
+
+
+def close_scan(frame: Frame, state: ScanState, body: list, starts: list[t.Start]) -> None:  # type: ignore[type-arg]
+    """Check lengths and starts, and make the sequences visible after the scan."""
+    if state.index.size is None and not frame.had_error:
+        help = f"say it: `scan {state.node.name} in 0..T:`"
+        frame.report(kinds.RANGE_UNKNOWN(Label(_head(state.node)), name=state.node.name, help=help))
+    elif state.index.size is not None:
+        for scope, read in state.deferred:
+            scope._prove(read)
+    carried: list[Carried] = []
+    for sequence in state.sequences.values():
+        start = None
+        if sequence.start is not None:
+            start = _start_value(frame, state, sequence)
+        elif sequence.earlier is not None:
+            help = f"add `start {sequence.tensor.name} = 0` below the scan"
+            frame.report(kinds.NO_START(Label(sequence.earlier), name=sequence.tensor.name, help=help))
+        carried.append(Carried(sequence.tensor, sequence.axis, start))
+        frame.names[sequence.tensor.name] = sequence.tensor
+    for statement in starts:
+        if statement.target.name not in state.sequences:
+            names = ", ".join(f"`{n}`" for n in state.sequences) or "none"
+            frame.report(kinds.START_UNKNOWN(Label(statement.target.span), name=statement.target.name, index=state.node.name, names=names))
+    frame.emit(Scan(state.index, state.node.reversed, tuple(body), tuple(carried), span=state.node.span))
+
+
+def _start_value(frame: Frame, state: ScanState, sequence: Sequence_) -> Tensor | None:
+    """Check `start h[n, k] = ...` against the sequence without its scanned axis."""
+    from dslc.check import statements
+
+    node = sequence.start
+    assert node is not None
+    shape = [s for axis, s in enumerate(sequence.tensor.shape) if axis != sequence.axis]
+    origins = tuple(o for axis, o in enumerate(sequence.tensor.origins) if axis != sequence.axis)
+    tensor = statements.define_value(frame, node.target, node.value, f"{node.target.name}_start", shape, origins)
+    if tensor is not None and is_float(tensor.dtype) and not is_float(sequence.tensor.dtype):
+        frame.report(
+            kinds.WRONG_DTYPE(Label(node.value.span), expected=sequence.tensor.dtype, found=tensor.dtype, what="the start")
+        )
+    return tensor
+
+
+__all__ = ["FunctionValue", "ScanState", "Sequence_", "close_scan", "is_carried", "open_scan", "promote", "read_carried"]

@@ -1,0 +1,284 @@
+"""Where implied sums go: an index absent on the left is summed over the smallest product that holds all its uses,
+separately in each additive term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dslc.check.frame import Frame
+from dslc.check.indices import Scope
+from dslc.check.program import Tensor
+from dslc.check.values import FunctionValue, Poison, Shared, Static, Val, is_int
+from dslc.diagnostics import kinds
+from dslc.diagnostics.report import Label
+from dslc.ops.table import ALONG_AXIS, CASTS, DRAWS, REDUCTIONS
+from dslc.resolve.files import Defined
+from dslc.syntax import tree as t
+
+REST = "..."
+
+
+# ---- which names are indices --------------------------------------------------------------------------------------
+
+
+def collect_index_names(frame: Frame, nodes: list[t.Node]) -> set[str]:
+    """The names that a statement uses as indices: between brackets, and not already a number there."""
+    found: set[str] = set()
+    callees = {id(n.callee) for root in nodes for n in root.walk() if isinstance(n, t.Call)}
+    for root in nodes:
+        for node in root.walk():
+            items = node.items if isinstance(node, t.Access | t.Target) else None
+            if items is None:
+                continue
+            binder = id(node) in callees
+            for item in items:
+                if isinstance(item, t.Rest):
+                    found.add(REST)
+                elif isinstance(item, t.Group):
+                    found.update(n.id for n in item.names)
+                elif isinstance(item, t.Into):
+                    found.update((item.source.id, item.target.id))
+                elif isinstance(item, t.Slice):
+                    bound = binder or isinstance(node, t.Target)
+                    if bound and isinstance(item.low, t.Name):
+                        found.add(item.low.id)
+                    elif bound and item.low is not None:
+                        found.update(_names_in_position(frame, item.low))
+                elif binder and isinstance(item, t.Name):
+                    found.add(item.id)
+                else:
+                    found.update(_names_in_position(frame, item))
+    return found
+
+
+def _names_in_position(frame: Frame, item: t.Expr) -> Iterator[str]:
+    stack: list[t.Node] = [item]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, t.Name):
+            if not _is_number(frame, node.id):
+                yield node.id
+        elif isinstance(node, t.Access | t.Member):
+            continue  # its own items are looked at by the caller's walk
+        elif isinstance(node, t.Call):
+            stack.extend(a.value for a in node.arguments)
+        else:
+            stack.extend(node.children())
+
+
+def _is_number(frame: Frame, name: str) -> bool:
+    """Is the name a size, a static number or a scalar in scope, so that it cannot be an index?"""
+    binding = frame.names.get(name)
+    if isinstance(binding, Static | Val):
+        return True
+    return isinstance(binding, Tensor) and not binding.shape and is_int(binding.dtype)
+
+
+# ---- what a call with bracketed indices does to them ----------------------------------------------------------------
+
+
+def binder_names(items: tuple[t.Item, ...]) -> tuple[list[str], list[str]]:
+    """Names that a bracket binds inside, and names that it gives outside (`v -> j` binds v and gives j)."""
+    inside: list[str] = []
+    outside: list[str] = []
+    for item in items:
+        if isinstance(item, t.Rest):
+            inside.append(REST)
+            outside.append(REST)
+        elif isinstance(item, t.Into):
+            inside.append(item.source.id)
+            outside.append(item.target.id)
+        elif isinstance(item, t.Slice) and isinstance(item.low, t.Name):
+            inside.append(item.low.id)
+            outside.append(item.low.id)
+        elif isinstance(item, t.Name):
+            inside.append(item.id)
+            outside.append(item.id)
+    return inside, outside
+
+
+def binder_kind(frame: Frame, name: str) -> str | None:
+    """`reduce` (the index disappears), `keep` (it stays), `join` (own range in each argument), or None."""
+    binding = frame.lookup_function(name)
+    if isinstance(binding, Val):
+        binding = binding.function  # type: ignore[assignment]
+    if not isinstance(binding, FunctionValue):
+        return None
+    if binding.builtin is not None:
+        if binding.builtin in REDUCTIONS:
+            return "reduce"
+        if binding.builtin in ALONG_AXIS or binding.builtin in DRAWS or binding.builtin in ("one_hot", "prefix"):
+            return "keep"
+        if binding.builtin in ("concat", "top_k", "fft", "ifft"):
+            return "join"
+        return None
+    assert binding.defined is not None
+    node = binding.defined.node
+    if not isinstance(node, t.Fn) or node.axis is None:
+        return None
+    return "keep" if keeps_axis(binding.defined) else "reduce"
+
+
+def keeps_axis(defined: Defined, depth: int = 0) -> bool:
+    """Does an axis function give one result per element (softmax) or one for the axis (logsumexp)?"""
+    node = defined.node
+    assert isinstance(node, t.Fn)
+    if node.expression is None or depth > 20:
+        return True
+    formals = {f.name for f in node.formals}
+    stack: list[t.Node] = [node.expression]
+    while stack:
+        here = stack.pop()
+        if isinstance(here, t.Name) and (here.id in formals or here.id == node.axis):
+            return True
+        if isinstance(here, t.Call) and isinstance(here.callee, t.Access) and isinstance(here.callee.base, t.Name):
+            inside, _ = binder_names(here.callee.items)
+            if node.axis in inside:
+                name = here.callee.base.id
+                inner = defined.file.lookup(name)
+                if name in REDUCTIONS and (inner is None):
+                    continue
+                if inner is not None and isinstance(inner.node, t.Fn) and not keeps_axis(inner, depth + 1):
+                    continue
+                return True
+        if isinstance(here, t.Call):
+            stack.extend(a.value for a in here.arguments)
+        else:
+            stack.extend(here.children())
+    return False
+
+
+# ---- uses -------------------------------------------------------------------------------------------------------------
+
+
+class Placement:
+    """Places the implied sums of one right-hand side into `scope.sums`."""
+
+    def __init__(self, scope: Scope):
+        self.scope = scope
+        self.frame = scope.frame
+        self._uses: dict[int, frozenset[str]] = {}
+
+    def run(self, root: t.Expr, kept: set[str]) -> None:
+        """Everything used in `root` and not `kept` is to be summed somewhere inside it."""
+        names = [n for n in sorted(self.uses(root)) if n not in kept]
+        for name in names:
+            self.place(root, name, None)
+
+    def uses(self, root: t.Node) -> frozenset[str]:
+        """Index names that occur free in an expression."""
+        if id(root) not in self._uses:
+            for node in reversed(list(root.walk())):  # children before parents
+                if id(node) not in self._uses:
+                    self._uses[id(node)] = self._uses_of(node)
+        return self._uses[id(root)]
+
+    def _uses_of(self, node: t.Node) -> frozenset[str]:
+        if isinstance(node, t.Name):
+            return frozenset({node.id}) if self.scope.is_index(node.id) else frozenset()
+        if isinstance(node, t.Rest):
+            return frozenset({REST})
+        if isinstance(node, t.Call):
+            inner: frozenset[str] = frozenset().union(*(self._uses.get(id(a), frozenset()) for a in node.arguments))
+            if isinstance(node.callee, t.Access) and isinstance(node.callee.base, t.Name):
+                kind = binder_kind(self.frame, node.callee.base.id)
+                inside, outside = binder_names(node.callee.items)
+                if kind == "reduce":
+                    return inner - set(inside)
+                if kind in ("keep", "join"):
+                    return (inner - set(inside)) | set(outside)
+                return inner | self._uses.get(id(node.callee), frozenset())
+            return inner
+        if isinstance(node, t.Access):
+            return frozenset().union(*(self._uses.get(id(i), frozenset()) for i in node.items))
+        return frozenset().union(*(self._uses.get(id(c), frozenset()) for c in node.children()))
+
+    # ---- placing
+
+    def place(self, node: t.Expr, name: str, inside: t.Expr | None) -> None:
+        """Mark the node under which `name` is summed. `inside`: the outermost nonlinear function passed so far."""
+        while True:
+            if name not in self.uses(node):
+                return
+            if isinstance(node, t.Negative):
+                node = node.operand
+            elif isinstance(node, t.Sum):
+                for _, term in node.terms:
+                    self.place(term, name, inside)
+                return
+            elif isinstance(node, t.Product):
+                holders = [(op, f) for op, f in node.factors if name in self.uses(f)]
+                if all(op == "/" for op, _ in holders):
+                    self.report_denominator(node, holders[0][1], name)
+                    return
+                if len(holders) > 1:
+                    self.mark(node, name)
+                    return
+                node = holders[0][1]
+            elif isinstance(node, t.Access | t.Name | t.OrElse):
+                if inside is not None:
+                    self.report_lone(node, name, inside)
+                else:
+                    self.mark(node, name)
+                return
+            else:
+                children = self.linear_children(node)
+                if children is None:
+                    inside = inside or node
+                    children = list(_operands(node))
+                holders_ = [c for c in children if name in self.uses(c)]
+                if len(holders_) != 1:
+                    self.report_lone(node, name, inside or node)
+                    return
+                node = holders_[0]
+
+    def linear_children(self, node: t.Expr) -> list[t.Expr] | None:
+        """The argument of a linear function (sum, mean, casts, stop_grad), through which a sum may pass."""
+        if not isinstance(node, t.Call) or len(node.arguments) != 1:
+            return None
+        callee = node.callee.base if isinstance(node.callee, t.Access) else node.callee
+        if not isinstance(callee, t.Name):
+            return None
+        binding = self.frame.lookup_function(callee.id)
+        linear = isinstance(binding, FunctionValue) and binding.builtin in ("sum", "mean", "cumsum", "stop_grad", *CASTS)
+        return [node.arguments[0].value] if linear else None
+
+    def mark(self, node: t.Expr, name: str) -> None:
+        names = self.scope.sums.setdefault(id(node), [])
+        if name not in names:
+            names.append(name)
+
+    def report_lone(self, node: t.Expr, name: str, inside: t.Expr) -> None:
+        what = _called(inside)
+        outer = f"sum[{name}]({inside.span.text})"
+        help = f"write `{outer}` to sum the results"
+        if inside is not node and isinstance(node, t.Access | t.OrElse):
+            help += f", or `sum[{name}]({node.span.text})` inside to sum before `{what}`"
+        self.frame.report(kinds.LONE_INDEX(Label(node.span), name=name, what=what, help=help))
+
+    def report_denominator(self, product: t.Product, factor: t.Expr, name: str) -> None:
+        text = product.span.text
+        help = f"write `sum[{name}]({text})`, or put `sum[{name}](...)` into the denominator, whichever is meant"
+        self.frame.report(kinds.ONLY_IN_DENOMINATOR(Label(factor.span), name=name, help=help))
+
+
+def _operands(node: t.Expr) -> Iterator[t.Expr]:
+    if isinstance(node, t.Call):
+        for argument in node.arguments:
+            yield argument.value
+    else:
+        yield from node.children()  # type: ignore[misc]
+
+
+def _called(node: t.Expr) -> str:
+    if isinstance(node, t.Call):
+        return node.callee.span.text
+    if isinstance(node, t.Binary):
+        return node.op
+    if isinstance(node, t.Compare):
+        return node.op
+    return "if" if isinstance(node, t.Choose) else "this expression"
+
+
+__all__ = ["REST", "Placement", "binder_kind", "binder_names", "collect_index_names", "keeps_axis", "Poison", "Shared"]

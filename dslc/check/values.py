@@ -1,0 +1,153 @@
+"""What names and expressions stand for while a definition is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Union
+
+import sympy as sp
+
+from dslc.check.program import Constant, Dtype, Expr, Index, Instance, Read, SizeValue, Tensor
+from dslc.resolve.files import Defined
+from dslc.source import Span
+
+FLOATS = ("float", "f16", "bf16", "f32", "f64")
+INTS = ("i32", "i64")
+DTYPES = (*FLOATS, *INTS, "bool")
+
+#: A value that is known when the spec is compiled: numbers (exact ones as int or SymPy), switches, words.
+StaticValue = Union[int, float, bool, str, sp.Expr]
+
+
+def is_float(dtype: Dtype) -> bool:
+    return dtype in FLOATS
+
+
+def is_int(dtype: Dtype) -> bool:
+    return dtype in INTS
+
+
+def promote(a: Dtype, b: Dtype) -> Dtype:
+    """The dtype of `x + y`: floats win over whole numbers, wider over narrower, f16 with bf16 is f32.
+
+    >>> promote("f16", "bf16"), promote("i64", "float"), promote("i32", "i64")
+    ('f32', 'float', 'i64')
+    """
+    if a == b:
+        return a
+    if is_float(a) != is_float(b):
+        return a if is_float(a) else b
+    if {a, b} == {"f16", "bf16"}:
+        return "f32"
+    if "float" in (a, b):
+        other = b if a == "float" else a
+        return other if other == "f64" else "float"
+    order = ("bool", "i32", "i64", "f16", "bf16", "f32", "f64")
+    return max(a, b, key=order.index)
+
+
+@dataclass(frozen=True)
+class Static:
+    """A hyper-parameter or a size."""
+
+    value: StaticValue
+    span: Span = field(compare=False, repr=False)
+    #: how a message calls it: "size", "argument", "loop variable"
+    what: str = field(default="size", compare=False)
+
+
+@dataclass(frozen=True)
+class FunctionValue:
+    """A function or layer as a value, with some of its arguments already given."""
+
+    defined: Defined | None
+    builtin: str | None = None
+    bound: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.builtin or (self.defined.node.name if self.defined else "?")
+
+
+@dataclass(eq=False)
+class Shared:
+    """One layer with one set of parameters, named with `use` (or the model inside its `train`)."""
+
+    function: FunctionValue
+    path: str
+    frozen: bool
+    span: Span
+    instance: Instance | None = None
+
+
+class Poison:
+    """Stands for something that already has an error, so that nothing is said about it twice."""
+
+    def __repr__(self) -> str:
+        return "POISON"
+
+
+POISON = Poison()
+
+Binding = Union[Tensor, Static, FunctionValue, Shared, "Val", Poison]
+
+
+@dataclass(eq=False)
+class Val:
+    """The outcome of checking an expression.
+
+    `axes` are its positional axes (a whole tensor, slices), `free` all indices it depends on and that are not
+    bound inside it. Exactly one of `expr`, `static`, `function` is set; none for a value that has an error.
+    """
+
+    expr: Expr | None = None
+    axes: tuple[Index, ...] = ()
+    free: Mapping[Index, None] = field(default_factory=dict)
+    static: StaticValue | None = None
+    function: FunctionValue | Shared | None = None
+    #: several results of one call
+    several: tuple[Val, ...] = ()
+
+    @property
+    def poisoned(self) -> bool:
+        return self.expr is None and self.static is None and self.function is None and not self.several
+
+    @property
+    def dtype(self) -> Dtype:
+        if self.expr is not None:
+            return self.expr.dtype
+        return static_dtype(self.static)
+
+
+def static_dtype(value: StaticValue | None) -> Dtype:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, float) or (isinstance(value, sp.Basic) and value.is_integer is False):
+        return "float"
+    return "i64"
+
+
+def lower(val: Val) -> Expr:
+    """The expression of a value; static ones become constants."""
+    if val.expr is not None:
+        return val.expr
+    static = val.static
+    if isinstance(static, sp.Basic):
+        return SizeValue(static, static_dtype(static))  # type: ignore[arg-type]
+    assert isinstance(static, int | float), static
+    return Constant(static, static_dtype(static))
+
+
+def whole_tensor(val: Val) -> Tensor | None:
+    """The tensor itself when a value is exactly `name` or `name[:, :]`, else None."""
+    from dslc.check.program import Affine
+
+    expr = val.expr
+    if not isinstance(expr, Read) or expr.outside is not None or len(expr.positions) != len(val.axes):
+        return None
+    for position, axis, size in zip(expr.positions, val.axes, expr.tensor.shape, strict=True):
+        plain = isinstance(position, Affine) and position.offset == 0 and len(position.terms) == 1
+        if not plain or position.terms[0] != (axis, 1) or axis.size != size:  # type: ignore[union-attr]
+            return None
+    return expr.tensor

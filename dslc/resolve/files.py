@@ -1,0 +1,236 @@
+"""Which definition a name means: the files of a spec, their imports, and the standard library below them all."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Union
+
+from dslc.diagnostics import kinds
+from dslc.diagnostics.report import Label, Reporter
+from dslc.ops.table import BUILTIN_NAMES, SCALAR_OPS
+from dslc.source import Source, Span
+from dslc.syntax import tree as t
+from dslc.syntax.parser import Parsed, load, parse
+
+MAX_FILES = 100
+
+Callable_ = Union[t.Fn, t.Layer, t.Optimizer]
+
+
+@dataclass(eq=False)
+class Defined:
+    """A definition and the file whose names it sees."""
+
+    node: Callable_
+    file: File
+
+    @property
+    def name_span(self) -> Span:
+        start = self.node.span.text.find(self.node.name)
+        return Span(self.node.span.source, self.node.span.start + start, self.node.span.start + start + len(self.node.name))
+
+
+@dataclass(eq=False)
+class File:
+    """One spec file and the names that its definitions can use."""
+
+    parsed: Parsed
+    names: dict[str, Defined] = field(default_factory=dict)
+    own: list[Defined] = field(default_factory=list)
+    #: names whose definition has a syntax error: they exist, so they are not unknown
+    broken: set[str] = field(default_factory=set)
+    is_std: bool = False
+
+    @property
+    def trains(self) -> Iterator[t.Train]:
+        return (d for d in self.parsed.module.definitions if isinstance(d, t.Train))
+
+    def lookup(self, name: str) -> Defined | None:
+        found = self.names.get(name)
+        if found is None and not self.is_std:
+            found = standard_library().names.get(name)
+        return found
+
+    def known_names(self) -> set[str]:
+        return {*self.names, *standard_library().names}
+
+
+@cache
+def standard_library() -> File:
+    """All files of dslc/std as one namespace."""
+    reporter = Reporter()
+    library = File(Parsed(Source("std", ""), t.Module(())), is_std=True)
+    for entry in sorted(resources.files("dslc.std").iterdir(), key=lambda e: e.name):
+        if entry.name.endswith(".dsl"):
+            parsed = parse(Source(f"std/{entry.name}", entry.read_text(encoding="utf-8")), reporter)
+            library.broken |= parsed.broken
+            _define(library, parsed.module.definitions, reporter)
+    return library
+
+
+def load_files(path: Path, reporter: Reporter) -> File | None:
+    """Load a spec and all that it imports."""
+    source = load(path, str(path), reporter)
+    return None if source is None else resolve_source(source, path.parent, reporter, path)
+
+
+def resolve_source(source: Source, folder: Path, reporter: Reporter, path: Path | None = None) -> File:
+    """Resolve a spec that is already read; its imports are looked up in `folder`."""
+    loading = _Loading(Path(os.path.realpath(folder)), reporter)
+    return loading.read(source, folder, () if path is None else (Path(os.path.realpath(path)),))
+
+
+@dataclass
+class _Loading:
+    root: Path
+    reporter: Reporter
+    files: dict[Path, File] = field(default_factory=dict)
+
+    def read(self, source: Source, folder: Path, chain: tuple[Path, ...]) -> File:
+        file = File(parse(source, self.reporter))
+        file.broken = set(file.parsed.broken)
+        if chain:
+            self.files[chain[-1]] = file
+        for node in file.parsed.module.definitions:
+            if isinstance(node, t.Import):
+                self.follow(node, file, folder, chain)
+        _define(file, file.parsed.module.definitions, self.reporter)
+        return file
+
+    def follow(self, node: t.Import, file: File, folder: Path, chain: tuple[Path, ...]) -> None:
+        """Bring the names of an imported file into `file`."""
+        start = node.span.start + node.span.text.find('"')
+        here = Label(Span(node.span.source, start, start + len(node.path) + 2))
+        if "\\" in node.path or "\x00" in node.path or os.path.isabs(node.path):
+            self.reporter.add(kinds.IMPORT_OUTSIDE(here, path=node.path))
+            return
+        shown = folder / node.path
+        real = Path(os.path.realpath(shown))
+        if not real.is_relative_to(self.root):
+            self.reporter.add(kinds.IMPORT_OUTSIDE(here, path=node.path))
+        elif real in chain:
+            steps = " -> ".join(p.name for p in (*chain[chain.index(real) :], real))
+            self.reporter.add(kinds.IMPORT_CYCLE(here, steps=steps))
+        elif real not in self.files and not real.is_file():
+            near = difflib.get_close_matches(real.name, [p.name for p in _specs_beside(real)], 1)
+            help = f'write `"{Path(node.path).parent / near[0]}"`' if near else None
+            self.reporter.add(kinds.IMPORT_MISSING(here, path=node.path, help=help))
+        elif real not in self.files and len(self.files) >= MAX_FILES:
+            self.reporter.add(kinds.TOO_MUCH_WORK(here, what="imported files", limit=MAX_FILES))
+        else:
+            if real not in self.files:
+                source = load(real, str(shown), self.reporter)
+                if source is None:
+                    return
+                self.read(source, shown.parent, (*chain, real))
+            _import_names(node, file, self.files[real], self.reporter)
+
+
+def _specs_beside(path: Path) -> list[Path]:
+    try:
+        return sorted(path.parent.glob("*.dsl"))[:1000]
+    except OSError:
+        return []
+
+
+def _import_names(node: t.Import, file: File, imported: File, reporter: Reporter) -> None:
+    own = {d.node.name: d for d in imported.own}
+    if node.names is None:
+        file.broken |= imported.broken
+        for name, defined in own.items():
+            _bind(file, name, defined, node.span, reporter)
+        return
+    for part in node.names:
+        if part.name in own:
+            _bind(file, part.alias or part.name, own[part.name], part.span, reporter)
+        elif part.name in imported.broken:
+            file.broken.add(part.alias or part.name)
+        else:
+            help = did_you_mean(part.name, own) or "it has " + (", ".join(f"`{n}`" for n in sorted(own)) or "no definitions")
+            reporter.add(kinds.IMPORT_NAME(Label(part.span), name=part.name, path=node.path, help=help))
+
+
+def _define(file: File, nodes: Iterable[t.Definition], reporter: Reporter) -> None:
+    for node in nodes:
+        if isinstance(node, t.Fn | t.Layer | t.Optimizer):
+            defined = Defined(node, file)
+            file.own.append(defined)
+            if node.name in BUILTIN_NAMES and (node.name not in SCALAR_OPS or node.name in ("min", "max")):
+                reporter.add(kinds.SHADOWS_BUILTIN(Label(defined.name_span), name=node.name))
+            else:
+                _bind(file, node.name, defined, defined.name_span, reporter)
+
+
+def _bind(file: File, name: str, defined: Defined, span: Span, reporter: Reporter) -> None:
+    other = file.names.get(name)
+    if other is not None and other is not defined:
+        first = Label(other.name_span, "first defined here")
+        reporter.add(kinds.DEFINED_TWICE(Label(span), first, name=name))
+        return
+    file.names[name] = defined
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str | None:
+    """A help text with the nearest known name, if one is near.
+
+    >>> did_you_mean("sofmax", ["softmax", "relu"])
+    'did you mean `softmax`?'
+    """
+    near = difflib.get_close_matches(name, sorted(set(names)), 1, cutoff=0.7)
+    if not near:
+        near = [n for n in sorted(set(names)) if n.lower() == name.lower()][:1]
+    return f"did you mean `{near[0]}`?" if near else None
+
+
+def find_recursion(file: File, reporter: Reporter) -> set[Callable_]:
+    """Report definitions that call themselves, directly or through others; returns those that do."""
+    recursive: set[Callable_] = set()
+    done: set[int] = set()
+    for root in file.own:
+        stack: list[tuple[Defined, Iterator[Defined]]] = [(root, _calls(root))]
+        on_path = {id(root.node): 0}
+        while stack:
+            defined, calls = stack[-1]
+            following = next(calls, None)
+            if following is None:
+                stack.pop()
+                on_path.pop(id(defined.node), None)
+                done.add(id(defined.node))
+            elif id(following.node) in on_path:
+                cycle = [d.node.name for d, _ in stack[on_path[id(following.node)] :]]
+                recursive.update(d.node for d, _ in stack[on_path[id(following.node)] :])
+                steps = " -> ".join([*cycle, following.node.name])
+                reporter.add(kinds.RECURSION(Label(following.name_span), name=following.node.name, steps=steps))
+            elif id(following.node) not in done:
+                on_path[id(following.node)] = len(stack)
+                stack.append((following, _calls(following)))
+    return recursive
+
+
+def _calls(defined: Defined) -> Iterator[Defined]:
+    """The definitions that the body of one mentions."""
+    hidden = {f.name for f in defined.node.formals}
+    seen: set[str] = set()
+    for node in defined.node.walk():
+        name = None
+        if isinstance(node, t.Call) and isinstance(node.callee, t.Name | t.Access):
+            inner = node.callee.base if isinstance(node.callee, t.Access) else node.callee
+            name = inner.id if isinstance(inner, t.Name) else None
+        elif isinstance(node, t.Pipe):
+            for stage in node.stages:
+                if isinstance(stage, t.Name) and stage.id not in hidden | seen:
+                    seen.add(stage.id)
+                    found = defined.file.lookup(stage.id)
+                    if found is not None:
+                        yield found
+        if name is not None and name not in hidden | seen:
+            seen.add(name)
+            found = defined.file.lookup(name)
+            if found is not None:
+                yield found
