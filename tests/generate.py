@@ -47,10 +47,6 @@ numbers = st.one_of(integers, st.sampled_from(["0.5", "1e-5", "1E5", "2.5e+10", 
 strings = st.text("abz ,->#[](){}é\\", max_size=6)
 
 
-# Plain functions that draw, and not `builds` and `map`: hypothesis remembers the calls of those to print a failing
-# example, which takes it for ever on trees.
-
-
 def _show(self: t.Node, printer: Any, cycle: bool) -> None:
     printer.text(repr(self))
 
@@ -58,6 +54,8 @@ def _show(self: t.Node, printer: Any, cycle: bool) -> None:
 t.Node._repr_pretty_ = _show  # type: ignore[attr-defined]  # for hypothesis: without the positions
 
 
+# Plain functions that draw, and not `builds` and `map`: hypothesis remembers the calls of those to print a failing
+# example, which takes it for ever on trees.
 @st.composite
 def node(draw: st.DrawFn, kind: Callable[..., Any], *args: Strategy, **named: Strategy) -> Any:
     return kind(*map(draw, args), **{name: draw(strategy) for name, strategy in named.items()})

@@ -166,7 +166,9 @@ def free_indices(scope: Scope, names: list[tuple[str, t.Expr | None, Span]]) -> 
     for name, bound, span in names:
         if name == REST:
             if scope.rest is None:
-                scope.frame.report(kinds.REST_MISUSE(Label(span), why="nothing before it says how many axes it stands for"))
+                scope.frame.report(
+                    kinds.REST_MISUSE(Label(span), why="nothing before it says how many axes it stands for")
+                )
                 return None
             found.extend(scope.rest)
             continue
@@ -233,7 +235,10 @@ def axis_function(scope: Scope, node: t.Call, callee: t.Access, function: Functi
         early = [n for n in names if n[0] != REST]
         if free_indices(scope, early) is None:
             return NOTHING
-        known = [calls.Given(g.node, g.name, g.value(scope) if _is_number_formal(function, i, g) else None) for i, g in enumerate(given)]
+        known = [
+            calls.Given(g.node, g.name, g.value(scope) if _is_number_formal(function, i, g) else None)
+            for i, g in enumerate(given)
+        ]
         indices = free_indices(scope, [(n, None, s) for n, _, s in names])
         if indices is None or any(g.val is not None and g.val.poisoned for g in known):
             return NOTHING
@@ -241,7 +246,10 @@ def axis_function(scope: Scope, node: t.Call, callee: t.Access, function: Functi
             return NOTHING
         return calls.call_defined(scope, node, function, known, None, tuple(indices))
     with Bound(scope, names) as bound:
-        known = [calls.Given(g.node, g.name, g.value(scope) if _is_number_formal(function, i, g) else None) for i, g in enumerate(given)]
+        known = [
+            calls.Given(g.node, g.name, g.value(scope) if _is_number_formal(function, i, g) else None)
+            for i, g in enumerate(given)
+        ]
         indices = bound.indices()
         if any(g.val is not None and g.val.poisoned for g in known) or not bound.good:
             return NOTHING
@@ -354,7 +362,11 @@ def one_hot(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) ->
     if found is None or val.poisoned:
         return NOTHING
     if val.expr is None or not is_int(val.dtype):
-        scope.frame.report(kinds.WRONG_DTYPE(Label(given[0].span), what="the argument of `one_hot`", expected="a whole number", found=val.dtype))
+        scope.frame.report(
+            kinds.WRONG_DTYPE(
+                Label(given[0].span), what="the argument of `one_hot`", expected="a whole number", found=val.dtype
+            )
+        )
         return NOTHING
     test = Apply("==", (IndexValue(found[0]), val.expr), "bool", node.span)
     value = Apply("select", (test, Constant(1.0, "float"), Constant(0.0, "float")), "float", node.span)
@@ -379,7 +391,9 @@ def concat(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> 
         if index not in val.free:
             index.size = 1
         if index.size is None:
-            frame.report(kinds.RANGE_UNKNOWN(Label(argument.span), name=name, help=f"let one read use `{name}` plainly"))
+            frame.report(
+                kinds.RANGE_UNKNOWN(Label(argument.span), name=name, help=f"let one read use `{name}` plainly")
+            )
             return NOTHING
         parts.append((val, index))
     if len({val.dtype == "bool" for val, _ in parts}) > 1:
@@ -411,14 +425,20 @@ def concat(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> 
     shape = (*(i.size for i in order), total, *(a.size for a in axes))
     bounds = [t_.below for t_ in tensors]
     below = bounds[0] if is_int(dtype) and bounds and all(b is not None and b == bounds[0] for b in bounds) else None
-    output = frame.new_tensor("joined", dtype, shape, span=node.span, below=below, origins=tuple((node.span, "") for _ in shape))
+    output = frame.new_tensor(
+        "joined", dtype, shape, span=node.span, below=below, origins=tuple((node.span, "") for _ in shape)
+    )
     frame.emit(Join(output, tuple(tensors), len(order), node.span))
     return _read_along(output, (*order, joined), axes, node.span)
 
 
 def _into(scope: Scope, callee: t.Access, name: str) -> tuple[t.Into, Index] | None:
     if len(callee.items) != 1 or not isinstance(callee.items[0], t.Into):
-        help = f"write the old and the new index: `{name}[v -> j: 5](...)`" if name == "top_k" else f"write the old and the new index: `{name}[t -> f](...)`"
+        help = (
+            f"write the old and the new index: `{name}[v -> j: 5](...)`"
+            if name == "top_k"
+            else f"write the old and the new index: `{name}[t -> f](...)`"
+        )
         scope.frame.report(kinds.BRACKET_NAMES(Label(callee.span), name=name, help=help))
         return None
     item = callee.items[0]
@@ -484,7 +504,9 @@ def fourier(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list
     for g, val in operands:
         if source not in val.free or not is_float(val.dtype):
             kind = kinds.UNUSED_BOUND_INDEX(Label(g.span), name=item.source.id, function=name)
-            wrong = kinds.WRONG_DTYPE(Label(g.span), what=f"the argument of `{name}`", expected="float", found=val.dtype)
+            wrong = kinds.WRONG_DTYPE(
+                Label(g.span), what=f"the argument of `{name}`", expected="float", found=val.dtype
+            )
             frame.report(wrong if source in val.free else kind)
             scope.failed.add(source)
             return NOTHING
@@ -534,13 +556,18 @@ def prefix(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> 
     order = mapped_indices(scope, vals, [index])
     if not calls.resolved(scope, (*order, index)):
         return NOTHING
-    tensors = [calls.materialise_over(scope, v, (*order, index), g.span, "element") for v, g in zip(vals, given[1:], strict=True)]
+    tensors = [
+        calls.materialise_over(scope, v, (*order, index), g.span, "element")
+        for v, g in zip(vals, given[1:], strict=True)
+    ]
     lead = len(order) + 1
     types = {}
     for place, formal in enumerate(target.formals):
         tensor = tensors[place % len(tensors)]
         span = given[1 + place % len(tensors)].span
-        types[formal.name] = definitions.ArgType(tensor.dtype, tensor.shape[lead:], None, span, tensor, tensor.origins[lead:])
+        types[formal.name] = definitions.ArgType(
+            tensor.dtype, tensor.shape[lead:], None, span, tensor, tensor.origins[lead:]
+        )
     instance = definitions.instantiate(frame, function.defined, types, {}, node.span)
     if instance is None:
         return NOTHING
@@ -549,7 +576,14 @@ def prefix(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> 
         if len(output.shape) != len(tensor.shape) - lead or any(
             frame.facts.equal(a, b) is not True for a, b in zip(output.shape, tensor.shape[lead:], strict=True)
         ):
-            frame.report(kinds.PREFIX_FUNCTION(Label(given[0].span), expected=2 * len(vals), outputs=len(vals), help="its results must have the shapes of its elements"))
+            frame.report(
+                kinds.PREFIX_FUNCTION(
+                    Label(given[0].span),
+                    expected=2 * len(vals),
+                    outputs=len(vals),
+                    help="its results must have the shapes of its elements",
+                )
+            )
             return NOTHING
         results.append(frame.new_tensor("prefix", tensor.dtype, tensor.shape, span=node.span, origins=tensor.origins))
     frame.emit(AlongAxis("prefix", tuple(results), tuple(tensors), len(order), instance, node.span))
@@ -564,7 +598,7 @@ def einsum(scope: Scope, node: t.Call, given: list[Given]) -> Val:
     """`einsum("ijz,izk->ijk", A, B)`."""
     frame = scope.frame
     if not given or not isinstance(given[0].node, t.String):
-        frame.report(kinds.EINSUM_STRING(Label(node.span), why="the first argument is a string such as \"ij,jk->ik\""))
+        frame.report(kinds.EINSUM_STRING(Label(node.span), why='the first argument is a string such as "ij,jk->ik"'))
         return NOTHING
     text = given[0].node.value.replace(" ", "")
     left, arrow, right = text.partition("->")
@@ -593,7 +627,11 @@ def einsum(scope: Scope, node: t.Call, given: list[Given]) -> Val:
             return NOTHING
         if len(val.axes) != len(letters):
             shape = expressions.shape_text(frame, val.axes)
-            frame.report(kinds.EINSUM_STRING(Label(argument.span), why=f"`{letters}` names {len(letters)} axes, the tensor has the shape {shape}"))
+            frame.report(
+                kinds.EINSUM_STRING(
+                    Label(argument.span), why=f"`{letters}` names {len(letters)} axes, the tensor has the shape {shape}"
+                )
+            )
             return NOTHING
         rename = {}
         for letter, axis in zip(letters, val.axes, strict=True):
@@ -628,7 +666,9 @@ def external(scope: Scope, node: t.Call, name: str, given: list[Given]) -> Val:
         return NOTHING
     for g, val in operands:
         if not is_float(val.dtype):
-            frame.report(kinds.WRONG_DTYPE(Label(g.span), what=f"the argument of `{name}`", expected="float", found=val.dtype))
+            frame.report(
+                kinds.WRONG_DTYPE(Label(g.span), what=f"the argument of `{name}`", expected="float", found=val.dtype)
+            )
             return NOTHING
     if name == "solve":
         right = operands[1][1]
@@ -651,7 +691,9 @@ def external(scope: Scope, node: t.Call, name: str, given: list[Given]) -> Val:
         "cholesky": [(n, n)], "eigh": [(n,), (n, n)],
     }  # fmt: skip
     outputs = tuple(
-        frame.new_tensor(name, matrix.dtype, (*lead, *s), span=node.span, origins=tuple((node.span, "") for _ in (*lead, *s)))
+        frame.new_tensor(
+            name, matrix.dtype, (*lead, *s), span=node.span, origins=tuple((node.span, "") for _ in (*lead, *s))
+        )
         for s in shapes[name]
     )
     frame.emit(External(name, outputs, tensors, len(order), node.span))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import sympy as sp
+
 from dslc.check import axes as axis_ops
 from dslc.check import definitions, derivatives, expressions, scans
 from dslc.check.frame import MAX_INSTANCE_DEPTH, Frame, GiveUp, near_argument
@@ -20,14 +22,13 @@ from dslc.check.values import (
     is_float,
     is_int,
     lower,
-    promote,
     whole_tensor,
 )
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import ALONG_AXIS, CASTS, DERIVATIVES, DRAWS, EXTERNALS, REDUCTIONS, SCALAR_OPS
 from dslc.resolve.files import Defined
-from dslc.sizes import Size
+from dslc.sizes import Size, tidy
 from dslc.source import Span
 from dslc.syntax import tree as t
 
@@ -131,17 +132,24 @@ def call_builtin(scope: Scope, node: t.Call, name: str, given: list[Given]) -> V
         return NOTHING
     if name == "stop_grad":
         return expressions.combine(scope, name, operands, operands[0][1].dtype, node.span)
-    if name in ("min", "max") and all(isinstance(v.static, int) for _, v in operands):
-        return Val(static=(min if name == "min" else max)(v.static for _, v in operands))  # type: ignore[type-var]
-    dtype = operands[0][1].dtype
-    for _, val in operands[1:]:
-        dtype = promote(dtype, val.dtype)
+    if name in ("min", "max") and all(v.static is not None for _, v in operands):
+        folded = _fold_extreme(name, [v.static for _, v in operands])
+        if folded is not None:
+            return Val(static=folded)
+    dtype = expressions.joint_dtype([v for _, v in operands])
     record = SCALAR_OPS[name]
     if record.gives == "bool":
         dtype = "bool"
     elif record.gives == "float" and not is_float(dtype):
         dtype = "float"
     return expressions.combine(scope, name, operands, dtype, node.span)
+
+
+def _fold_extreme(name: str, values: Sequence[StaticValue | None]) -> StaticValue | None:
+    """`min` and `max` of static numbers and sizes."""
+    if any(isinstance(v, float | bool | str) or v is None for v in values):
+        return None
+    return tidy((sp.Min if name == "min" else sp.Max)(*values))
 
 
 def cast(scope: Scope, node: t.Call, name: str, operand: tuple[t.Expr, Val]) -> Val:
@@ -195,7 +203,11 @@ def call_defined(
     assert defined is not None
     target = defined.node
     if isinstance(target, t.Optimizer):
-        frame.report(kinds.NOT_CALLABLE(Label(node.callee.span), what=f"the optimizer `{target.name}`", help="optimizers stand after `using`"))
+        frame.report(
+            kinds.NOT_CALLABLE(
+                Label(node.callee.span), what=f"the optimizer `{target.name}`", help="optimizers stand after `using`"
+            )
+        )
         return NOTHING
     if isinstance(target, t.Fn) and target.axis is not None and axis is None:
         help = f"name the index: `{target.name}[{target.axis}](...)`"
@@ -245,7 +257,9 @@ def bind_arguments(
         if argument.name is not None:
             if argument.name not in names:
                 help = near_argument(argument.name, names)
-                frame.report(kinds.UNKNOWN_ARGUMENT(Label(argument.span), name=argument.name, callee=function.name, help=help))
+                frame.report(
+                    kinds.UNKNOWN_ARGUMENT(Label(argument.span), name=argument.name, callee=function.name, help=help)
+                )
                 good = False
                 continue
             key = argument.name
@@ -283,7 +297,9 @@ def bind_arguments(
         elif not skip_tensors:
             declared = Label(formal.span, "declared here")
             help = _missing_help(node, function, formal)
-            frame.report(kinds.MISSING_ARGUMENT(Label(node.span), declared, name=formal.name, callee=function.name, help=help))
+            frame.report(
+                kinds.MISSING_ARGUMENT(Label(node.span), declared, name=formal.name, callee=function.name, help=help)
+            )
             good = False
     return bound if good else None
 
@@ -314,7 +330,9 @@ def evaluate_argument(scope: Scope, defined: Defined, formal: t.Formal, given: G
         return val
     if kind in ("tensor", "any"):
         if isinstance(val.static, str):
-            frame.report(kinds.ARGUMENT_KIND(Label(given.span), name=formal.name, expected="a tensor", found="a string"))
+            frame.report(
+                kinds.ARGUMENT_KIND(Label(given.span), name=formal.name, expected="a tensor", found="a string")
+            )
             return None
         if val.several:
             frame.report(kinds.SEVERAL_RESULTS(Label(given.span), found=len(val.several)))
@@ -384,14 +402,18 @@ def inline(scope: Scope, node: t.Call, defined: Defined, bound: Bound, axis: tup
     frame = scope.frame
     target = defined.node
     assert isinstance(target, t.Fn) and target.expression is not None
-    inner_frame = replace(frame, file=defined.file, names={k: v for k, (v, _) in bound.items()}, word="fn", had_error=False)
+    inner_frame = replace(
+        frame, file=defined.file, names={k: v for k, (v, _) in bound.items()}, word="fn", had_error=False
+    )
     inner = Scope(inner_frame, reads=scope.reads, groups=scope.groups, soft=scope.soft, evidence=scope.evidence)
     if axis is not None and target.axis is not None:
         inner.levels.append({target.axis: axis})
         inner.axis_name = target.axis
     from dslc.check.sums import Placement, collect_index_names
 
-    inner.index_names = collect_index_names(inner_frame, [target.expression]) - ({target.axis} if target.axis else set())
+    inner.index_names = collect_index_names(inner_frame, [target.expression]) - (
+        {target.axis} if target.axis else set()
+    )
     checker = frame.checker
     enter(checker, frame, target.name, node.span)
     try:
@@ -442,7 +464,9 @@ def apply_instance(scope: Scope, node: t.Call, defined: Defined, bound: Bound, s
         if aligned is None:
             return NOTHING
         vals, lifted_axes = aligned
-        for formal, val in zip((f for f in target.formals if definitions.formal_kind(frame, defined, f) == "scalar"), vals, strict=True):
+        for formal, val in zip(
+            (f for f in target.formals if definitions.formal_kind(frame, defined, f) == "scalar"), vals, strict=True
+        ):
             tensors[formal.name] = Val(val.expr, (), val.free)
     mapped: dict[Index, None] = dict.fromkeys(lifted_axes)
     for val in tensors.values():
@@ -500,19 +524,25 @@ def apply_instance(scope: Scope, node: t.Call, defined: Defined, bound: Bound, s
 
 
 def _result_origins(output: Tensor, span: Span) -> tuple[tuple[Span, str], ...]:
-    return tuple((o if o.source.text else span, w) for o, w in output.origins) or tuple((span, "") for _ in output.shape)
+    return tuple((o if o.source.text else span, w) for o, w in output.origins) or tuple(
+        (span, "") for _ in output.shape
+    )
 
 
 def same_parameters(a: Instance, b: Instance) -> bool:
     if a is b:
         return True
     shapes = [[(p.tensor.name, p.tensor.shape) for p in i.params] for i in (a, b)]
-    return shapes[0] == shapes[1] and a.children.keys() == b.children.keys() and all(
-        same_parameters(a.children[k], b.children[k]) for k in a.children
+    return (
+        shapes[0] == shapes[1]
+        and a.children.keys() == b.children.keys()
+        and all(same_parameters(a.children[k], b.children[k]) for k in a.children)
     )
 
 
-def read_result(scope: Scope, tensor: Tensor, order: tuple[Index, ...], lifted_axes: tuple[Index, ...], span: Span) -> Val:
+def read_result(
+    scope: Scope, tensor: Tensor, order: tuple[Index, ...], lifted_axes: tuple[Index, ...], span: Span
+) -> Val:
     """The value of a call: its mapped axes are the indices it was mapped over, the others are positional."""
     own = tuple(scope.frame.new_index("", size, span) for size in tensor.shape[len(order) :])
     positions = tuple(Affine(((i, 1),), 0) for i in (*order, *own))
@@ -597,5 +627,12 @@ def find_member(frame: Frame, node: t.Member, shared: Shared, parts: list[str]) 
             )
         return frame.instance.member_params[path]
     names = [*params, *instance.children]
-    frame.report(kinds.NO_SUCH_MEMBER(Label(node.span), name=rest[0], owner=instance.name, help=near_argument(rest[0], names).replace("it takes", "it has")))
+    frame.report(
+        kinds.NO_SUCH_MEMBER(
+            Label(node.span),
+            name=rest[0],
+            owner=instance.name,
+            help=near_argument(rest[0], names).replace("it takes", "it has"),
+        )
+    )
     return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import sympy as sp
 
 from dslc.check import calls, expressions, statements
-from dslc.check.frame import MAX_PARAMETERS, Checker, Frame, near_argument
+from dslc.check.frame import MAX_PARAMETERS, CheckedAtCall, Checker, Frame, near_argument
 from dslc.check.indices import Scope
 from dslc.check.program import CustomBackward, Instance, Tensor
 from dslc.check.values import (
@@ -26,7 +26,7 @@ from dslc.check.values import (
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.resolve.files import Callable_, Defined, did_you_mean
-from dslc.sizes import Facts, Size, show, symbol, tidy
+from dslc.sizes import Facts, Size, symbol, tidy
 from dslc.source import Span
 from dslc.syntax import tree as t
 
@@ -108,7 +108,10 @@ def default_value(checker: Checker, defined: Defined, formal: t.Formal) -> Val |
 def declared_dtype(frame: Frame, node: t.Type) -> str | None:
     """The dtype that a type names; `float` without one."""
     if node.refinement not in (None, "binary", "simplex"):
-        help = did_you_mean(node.refinement or "", ("binary", "simplex")) or "`binary` or `simplex` may stand before a dtype"
+        help = (
+            did_you_mean(node.refinement or "", ("binary", "simplex"))
+            or "`binary` or `simplex` may stand before a dtype"
+        )
         frame.report(kinds.UNKNOWN_TYPE(Label(node.span), name=node.refinement, help=help))
         return None
     if node.dtype is None:
@@ -117,7 +120,11 @@ def declared_dtype(frame: Frame, node: t.Type) -> str | None:
         aliases = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "double": "f64",
                    "half": "f16", "int": "i32", "int32": "i32", "int64": "i64", "long": "i64", "boolean": "bool"}  # fmt: skip
         near = aliases.get(node.dtype)
-        help = f"write `{near}`" if near else did_you_mean(node.dtype, DTYPES) or "dtypes are " + ", ".join(f"`{d}`" for d in DTYPES)
+        help = (
+            f"write `{near}`"
+            if near
+            else did_you_mean(node.dtype, DTYPES) or "dtypes are " + ", ".join(f"`{d}`" for d in DTYPES)
+        )
         frame.report(kinds.UNKNOWN_TYPE(Label(node.span), name=node.dtype, help=help))
         return None
     return node.dtype
@@ -256,7 +263,9 @@ def split_dims(
         a = "[" + ", ".join(frame.show(s) for s in frame.rest) + "]"
         b = "[" + ", ".join(frame.show(s) for s in pack) + "]"
         label = Label(given.span, f"`...` is {b} here")
-        report(kinds.REST_MISUSE(label, Label(formal.span), why=f"it is {a} in an earlier argument and {b} in this one"))
+        report(
+            kinds.REST_MISUSE(label, Label(formal.span), why=f"it is {a} in an earlier argument and {b} in this one")
+        )
         return None
     dims = [*kind.dims[:start], *kind.dims[start + 1 :]]
     sizes = [*given.shape[:start], *given.shape[start + length :]]
@@ -306,7 +315,9 @@ def fits_dtype(frame: Frame, report: object, formal: t.Formal, kind: t.Type, giv
         elif is_int(dtype) and is_float(found):
             help = f"round it: `{dtype}(round({given.span.text}))`"
         labels = (Label(given.span), Label(formal.span, "declared here"))
-        report(kinds.WRONG_DTYPE(*labels, what=f"`{formal.name}` of `{callee}`", expected=dtype, found=found, help=help))  # type: ignore[operator]
+        report(
+            kinds.WRONG_DTYPE(*labels, what=f"`{formal.name}` of `{callee}`", expected=dtype, found=found, help=help)
+        )  # type: ignore[operator]
         return False
     if kind.below is not None:
         limit = expressions.as_size(Scope(frame), kind.below)
@@ -441,10 +452,16 @@ def prove_where(frame: Frame, caller: Frame, conditions: Sequence[t.Condition], 
                 if isinstance(binding := frame.names.get(name), Static) and not isinstance(binding.value, str | float)
             )
             how = "does not hold" if holds is False else "is not known to hold"
-            help = f"add `where {condition.span.text}` (in the names of this definition) if it always holds" if holds is None else None
+            help = (
+                f"add `where {condition.span.text}` (in the names of this definition) if it always holds"
+                if holds is None
+                else None
+            )
             note = (f"here {values}",) if values else ()
             labels = (Label(span), Label(condition.span, f"`{callee}` needs this"))
-            caller.report(kinds.WHERE_FAILS(*labels, callee=callee, text=condition.span.text, how=how, notes=note, help=help))
+            caller.report(
+                kinds.WHERE_FAILS(*labels, callee=callee, text=condition.span.text, how=how, notes=note, help=help)
+            )
             return False
     return True
 
@@ -520,10 +537,14 @@ def check_body(frame: Frame, defined: Defined) -> bool:
     """Check the body of an instance whose signature is bound."""
     node = defined.node
     if isinstance(node, t.Fn) and node.expression is not None:
-        made = statements.equation_value(frame, t.Target(node.name, None, span=node.expression.span), node.expression, None)
+        made = statements.equation_value(
+            frame, t.Target(node.name, None, span=node.expression.span), node.expression, None
+        )
         if made is None:
             return False
-        output = frame.new_tensor(node.name, made.expr.dtype, made.shape, span=node.expression.span, origins=made.origins)
+        output = frame.new_tensor(
+            node.name, made.expr.dtype, made.shape, span=node.expression.span, origins=made.origins
+        )
         from dslc.check.program import Define
 
         frame.emit(Define(output, made.axes, made.expr, node.expression.span))
@@ -612,7 +633,9 @@ def limit_parameters(frame: Frame, span: Span) -> None:
 # ---- a definition by itself ---------------------------------------------------------------------------------------------------------
 
 
-def own_statics(checker: Checker, frame: Frame, defined: Defined, settings: Mapping[str, object]) -> dict[str, object] | None:
+def own_statics(
+    checker: Checker, frame: Frame, defined: Defined, settings: Mapping[str, object]
+) -> dict[str, object] | None:
     """Values for the static arguments of a definition that is checked by itself; None when it cannot be."""
     statics: dict[str, object] = {}
     for formal in defined.node.formals:
@@ -628,6 +651,7 @@ def own_statics(checker: Checker, frame: Frame, defined: Defined, settings: Mapp
             statics[formal.name] = default
         elif kind in ("size", "int"):
             statics[formal.name] = Static(symbol(formal.name), formal.span, "argument")
+            frame.open_statics.add(symbol(formal.name))
         elif kind == "float":
             statics[formal.name] = Static(0.5, formal.span, "argument")
         elif kind == "scalar":
@@ -637,7 +661,9 @@ def own_statics(checker: Checker, frame: Frame, defined: Defined, settings: Mapp
     return statics
 
 
-def check_by_itself(checker: Checker, defined: Defined, settings: Mapping[str, object] | None = None) -> Instance | None:
+def check_by_itself(
+    checker: Checker, defined: Defined, settings: Mapping[str, object] | None = None
+) -> Instance | None:
     """Check a layer, model or function at its own symbolic sizes, taking its `where` as given.
 
     A definition that takes a layer, or a value of any shape, is checked where it is called.
@@ -662,7 +688,10 @@ def check_by_itself(checker: Checker, defined: Defined, settings: Mapping[str, o
         return None
     if isinstance(node, t.Fn) and node.axis is not None:
         return instance if not frame.had_error else None  # checked where it is called, with real indices
-    return instance if check_body(frame, defined) else None
+    try:
+        return instance if check_body(frame, defined) else None
+    except CheckedAtCall:
+        return None
 
 
 def check_formals(frame: Frame, defined: Defined) -> bool:
@@ -671,18 +700,26 @@ def check_formals(frame: Frame, defined: Defined) -> bool:
     good = True
     for formal in defined.node.formals:
         if formal.name in seen:
-            frame.report(kinds.DEFINED_TWICE(Label(formal.span), Label(seen[formal.name], "first here"), name=formal.name))
+            frame.report(
+                kinds.DEFINED_TWICE(Label(formal.span), Label(seen[formal.name], "first here"), name=formal.name)
+            )
             good = False
         seen[formal.name] = formal.span
         kind = formal.kind
         if isinstance(kind, t.KindWord) and kind.word not in KIND_WORDS:
-            help = f"write `{kind.word}[]` for a single number" if kind.word in (*FLOATS, "i32", "i64") else did_you_mean(kind.word, (*KIND_WORDS, *DTYPES))
+            help = (
+                f"write `{kind.word}[]` for a single number"
+                if kind.word in (*FLOATS, "i32", "i64")
+                else did_you_mean(kind.word, (*KIND_WORDS, *DTYPES))
+            )
             frame.report(kinds.UNKNOWN_TYPE(Label(kind.span), name=kind.word, help=help))
             good = False
     if isinstance(defined.node, t.Fn | t.Layer):
         for output in defined.node.outputs:
             if output.name in seen:
-                frame.report(kinds.DEFINED_TWICE(Label(output.span), Label(seen[output.name], "first here"), name=output.name))
+                frame.report(
+                    kinds.DEFINED_TWICE(Label(output.span), Label(seen[output.name], "first here"), name=output.name)
+                )
                 good = False
             seen[output.name] = output.span
     return good
@@ -727,7 +764,9 @@ def check_optimizer(checker: Checker, defined: Defined) -> Instance | None:
     for formal in node.formals:
         kind = formal_kind(frame, defined, formal)
         if kind not in ("int", "float", "bool", "string"):
-            frame.report(kinds.ARGUMENT_KIND(Label(formal.span), name=formal.name, expected="a number", found="a " + kind))
+            frame.report(
+                kinds.ARGUMENT_KIND(Label(formal.span), name=formal.name, expected="a number", found="a " + kind)
+            )
             return None
         default = default_value(checker, defined, formal) if formal.default is not None else None
         if formal.default is not None and default is None:
@@ -741,7 +780,9 @@ def check_optimizer(checker: Checker, defined: Defined) -> Instance | None:
     size = symbol("size of the parameter")
     origins = ((node.span, ""),)
     for name in ("param", "grad"):
-        frame.names[name] = frame.new_tensor(name, "float", (size,), "param" if name == "param" else "input", node.span, origins=origins)
+        frame.names[name] = frame.new_tensor(
+            name, "float", (size,), "param" if name == "param" else "input", node.span, origins=origins
+        )
     for name in ("step", "grad_norm"):
         frame.names[name] = frame.new_tensor(name, "float", (), "input", node.span)
     statements.block(frame, node.body)
@@ -757,8 +798,14 @@ def optimizer_use(frame: Frame, node: t.Using) -> None:
     binding = frame.lookup_function(callee.id) if isinstance(callee, t.Name) else None
     if binding is POISON:
         return
-    if not isinstance(binding, FunctionValue) or binding.defined is None or not isinstance(binding.defined.node, t.Optimizer):
-        known = [n for n in frame.file.known_names() if isinstance(getattr(frame.file.lookup(n), "node", None), t.Optimizer)]
+    if (
+        not isinstance(binding, FunctionValue)
+        or binding.defined is None
+        or not isinstance(binding.defined.node, t.Optimizer)
+    ):
+        known = [
+            n for n in frame.file.known_names() if isinstance(getattr(frame.file.lookup(n), "node", None), t.Optimizer)
+        ]
         help = did_you_mean(callee.span.text, known) or "one of " + ", ".join(f"`{n}`" for n in sorted(known))
         frame.report(kinds.NOT_AN_OPTIMIZER(Label(callee.span), name=callee.span.text, help=help))
         return
@@ -770,10 +817,18 @@ def optimizer_use(frame: Frame, node: t.Using) -> None:
         name = argument.name if argument.name is not None else names[place] if place < len(names) else None
         if name is None:
             shown = ", ".join(f"`{n}`" for n in names)
-            frame.report(kinds.TOO_MANY_ARGUMENTS(Label(argument.span), callee=callee.span.text, expected=len(names), names=shown))
+            frame.report(
+                kinds.TOO_MANY_ARGUMENTS(
+                    Label(argument.span), callee=callee.span.text, expected=len(names), names=shown
+                )
+            )
             return
         if name not in formals:
-            frame.report(kinds.UNKNOWN_ARGUMENT(Label(argument.span), name=name, callee=callee.span.text, help=near_argument(name, names)))
+            frame.report(
+                kinds.UNKNOWN_ARGUMENT(
+                    Label(argument.span), name=name, callee=callee.span.text, help=near_argument(name, names)
+                )
+            )
             return
         val = expressions.expression(scope, argument.value)
         if val.poisoned:
@@ -785,6 +840,10 @@ def optimizer_use(frame: Frame, node: t.Using) -> None:
     missing = [n for place, n in enumerate(names) if formals[n].default is None and n not in frame.optimizer_args]
     if missing:
         declared = Label(formals[missing[0]].span, "declared here")
-        frame.report(kinds.MISSING_ARGUMENT(Label(node.span), declared, name=missing[0], callee=callee.span.text, help=f"add `{missing[0]} = ...`"))
+        frame.report(
+            kinds.MISSING_ARGUMENT(
+                Label(node.span), declared, name=missing[0], callee=callee.span.text, help=f"add `{missing[0]} = ...`"
+            )
+        )
         return
     frame.optimizer = Instance(binding.defined.node.name, "optimizer", span=binding.defined.node.span)

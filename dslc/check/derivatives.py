@@ -56,7 +56,9 @@ def derivative(scope: Scope, node: t.Call, kind: str, given: list[Given]) -> Val
             return NOTHING
     named = [i for i in of.free if i not in set(of.axes)]
     if named:
-        frame.report(kinds.DERIVATIVE_SCALAR(Label(given[0].span), kind=kind, found=f"a value for each `{named[0].name}`"))
+        frame.report(
+            kinds.DERIVATIVE_SCALAR(Label(given[0].span), kind=kind, found=f"a value for each `{named[0].name}`")
+        )
         return NOTHING
     if kind in ("grad", "hessian") and of.axes:
         shape = expressions.shape_text(frame, of.axes)
@@ -66,7 +68,9 @@ def derivative(scope: Scope, node: t.Call, kind: str, given: list[Given]) -> Val
     value = calls.materialise_over(scope, of, (), given[0].span, "of")
     if not depends(frame.body, value, wrt):
         label = Label(given[1].span)
-        frame.report(kinds.DERIVATIVE_ZERO(label, Label(given[0].span, "this"), of=given[0].node.span.text, by=wrt.name))
+        frame.report(
+            kinds.DERIVATIVE_ZERO(label, Label(given[0].span, "this"), of=given[0].node.span.text, by=wrt.name)
+        )
         return NOTHING
     direction = None
     if kind in ("jvp", "vjp"):
@@ -74,7 +78,11 @@ def derivative(scope: Scope, node: t.Call, kind: str, given: list[Given]) -> Val
         if direction_val.poisoned or not expressions.numbers(scope, [(given[2].node, direction_val)], kind):
             return NOTHING
         like = wrt if kind == "jvp" else value
-        aligned = expressions.align(scope, [(given[1].node, expressions.whole(scope, like, given[1].span)), (given[2].node, direction_val)], node.span)
+        aligned = expressions.align(
+            scope,
+            [(given[1].node, expressions.whole(scope, like, given[1].span)), (given[2].node, direction_val)],
+            node.span,
+        )
         if aligned is None:
             return NOTHING
         if len(direction_val.axes) != len(like.shape):

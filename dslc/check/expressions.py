@@ -86,7 +86,9 @@ def _expression(scope: Scope, node: t.Expr) -> Val:
         case t.Product():
             return chain(scope, [(op, factor) for op, factor in node.factors])
         case t.Binary():
-            return arithmetic(scope, node.op, [(node.left, expression(scope, node.left)), (node.right, expression(scope, node.right))])
+            return arithmetic(
+                scope, node.op, [(node.left, expression(scope, node.left)), (node.right, expression(scope, node.right))]
+            )
         case t.Compare():
             return compare(scope, node)
         case t.Logic():
@@ -116,7 +118,7 @@ def name(scope: Scope, node: t.Name) -> Val:
         case Tensor():
             if scans.reads_unfinished(scope, binding, node.span):
                 return NOTHING
-            return whole(scope, binding, node.span)
+            return whole(scope, frame.latest.get(binding, binding), node.span)
         case Static():
             return Val(static=binding.value)
         case Val():
@@ -154,7 +156,7 @@ def accessed_tensor(scope: Scope, node: t.Access) -> Tensor | None:
     binding = frame.lookup(base.id)
     match binding:
         case Tensor():
-            return binding
+            return frame.latest.get(binding, binding)
         case None:
             frame.unknown(base.id, base.span)
         case Val():
@@ -205,7 +207,7 @@ def access(scope: Scope, node: t.Access, outside: Val | None = None) -> Val:
     dtype = tensor.dtype
     if outside is not None and outside.expr is not None:
         free.update(outside.free)
-    if outside is not None:
+    if outside is not None and not (outside.static is not None and is_float(dtype)):
         dtype = promote(dtype, outside.dtype)
     read = Read(tensor, tuple(positions), dtype, None if outside is None else lower(outside), node.span)
     return Val(read, tuple(axes), free)
@@ -255,7 +257,9 @@ def rest_pack(scope: Scope, length: int, span: Span) -> tuple[Index, ...] | None
         labels = [Label(span, f"{length} axes here")]
         if scope.rest_span is not None:
             labels.append(Label(scope.rest_span, f"{len(pack)} axes here"))
-        scope.frame.report(kinds.REST_MISUSE(*labels, why=f"it stands for {length} axes here and for {len(pack)} elsewhere"))
+        scope.frame.report(
+            kinds.REST_MISUSE(*labels, why=f"it stands for {length} axes here and for {len(pack)} elsewhere")
+        )
         return None
     return pack
 
@@ -321,7 +325,9 @@ def _mode(frame: Frame, item: t.Expr) -> tuple[str, t.Expr | None]:
     if isinstance(item, t.Call) and isinstance(item.callee, t.Name) and item.callee.id in ("wrap", "clamp"):
         if frame.names.get(item.callee.id) is None:
             if len(item.arguments) != 1:
-                frame.report(kinds.ARITY(Label(item.span), name=item.callee.id, expected="1 argument", found=len(item.arguments)))
+                frame.report(
+                    kinds.ARITY(Label(item.span), name=item.callee.id, expected="1 argument", found=len(item.arguments))
+                )
                 return "inside", None
             return item.callee.id, item.arguments[0].value
     return "inside", item
@@ -482,7 +488,7 @@ def arithmetic(scope: Scope, op: str, operands: list[Operand]) -> Val:
     if left.static is not None and right.static is not None:
         static = fold(scope, op, left.static, right.static, span)
         return NOTHING if static is None else Val(static=static)
-    dtype = promote(left.dtype, right.dtype)
+    dtype = joint_dtype([left, right])
     if op == "/" and not is_float(dtype):
         dtype = "float"
     if op == "^" and not (isinstance(right.static, int) and right.static >= 0) and not is_float(dtype):
@@ -493,6 +499,19 @@ def arithmetic(scope: Scope, op: str, operands: list[Operand]) -> Val:
         scope.frame.report(kinds.WHOLE_EXPECTED(Label(node.span), op=op, help=help))
         return NOTHING
     return combine(scope, op, operands, dtype, span)
+
+
+def joint_dtype(vals: Sequence[Val]) -> Dtype:
+    """The dtype of an operation: static numbers take the float dtype of what they meet."""
+    found: Dtype | None = None
+    for val in vals:
+        if val.static is None:
+            found = val.dtype if found is None else promote(found, val.dtype)
+    for val in vals:
+        if val.static is not None and (found is None or not is_float(found)):
+            found = val.dtype if found is None else promote(found, val.dtype)
+    assert found is not None
+    return found
 
 
 def combine(scope: Scope, op: str, operands: Sequence[Operand], dtype: Dtype, span: Span) -> Val:
@@ -617,7 +636,9 @@ def compare(scope: Scope, node: t.Compare) -> Val:
     if isinstance(left.static, str) or isinstance(right.static, str):
         both = isinstance(left.static, str) and isinstance(right.static, str) and node.op in ("==", "!=")
         if not both:
-            scope.frame.report(kinds.CANNOT_COMPARE(Label(node.span), op=node.op, a=_kind_word(left), b=_kind_word(right)))
+            scope.frame.report(
+                kinds.CANNOT_COMPARE(Label(node.span), op=node.op, a=_kind_word(left), b=_kind_word(right))
+            )
             return NOTHING
         return Val(static=(left.static == right.static) == (node.op == "=="))
     operands = [(node.left, left), (node.right, right)]
@@ -706,8 +727,10 @@ def choose(scope: Scope, node: t.Choose) -> Val:
     both_conditions = then.dtype == "bool" and otherwise.dtype == "bool" and not (then.function or otherwise.function)
     if not both_conditions and not numbers(scope, [(node.then, then), (node.otherwise, otherwise)], "if"):
         return NOTHING
-    dtype = "bool" if both_conditions else promote(then.dtype, otherwise.dtype)
-    return combine(scope, "select", [(node.condition, test), (node.then, then), (node.otherwise, otherwise)], dtype, node.span)
+    dtype = "bool" if both_conditions else joint_dtype([then, otherwise])
+    return combine(
+        scope, "select", [(node.condition, test), (node.then, then), (node.otherwise, otherwise)], dtype, node.span
+    )
 
 
 # ---- static arithmetic ----------------------------------------------------------------------------------------------
@@ -827,7 +850,9 @@ def check_size(
         numerator, denominator = sp.together(sp.sympify(size, strict=True)).as_numer_denom()
         a, b = frame.show(numerator), frame.show(denominator)
         known = numerator.is_number and denominator.is_number
-        help = f"write `{a} // {b}` to round down" if known else f"add `where {a} % {b} == 0`, or write `//` to round down"
+        help = (
+            f"write `{a} // {b}` to round down" if known else f"add `where {a} % {b} == 0`, or write `//` to round down"
+        )
         frame.report(kinds.NOT_DIVISIBLE(Label(span), a=a, b=b, help=help))
         return None
     size = facts.normal(size)

@@ -29,6 +29,10 @@ class GiveUp(Exception):
     """The work bound is reached; the reason is already reported."""
 
 
+class CheckedAtCall(Exception):
+    """A definition depends on a static argument without a default, so it can only be checked where it is called."""
+
+
 @dataclass
 class Checker:
     reporter: Reporter
@@ -85,10 +89,14 @@ class Frame:
     tensors: list[Tensor] = field(default_factory=list)
     #: values whose only definition was in one mode
     one_mode: dict[str, tuple[str, Span]] = field(default_factory=dict)
+    #: symbols that stand for static arguments while a definition is checked by itself
+    open_statics: set[Any] = field(default_factory=set)
     #: values that were local to a step of a scan: (place, scanned index)
     step_locals: dict[str, tuple[Span, str]] = field(default_factory=dict)
     #: the shapes that the signature declares for outputs
     output_shapes: dict[str, Any] = field(default_factory=dict)
+    #: states that were updated: what a read now gives
+    latest: dict[Tensor, Tensor] = field(default_factory=dict)
     updated: set[str] = field(default_factory=set)
     backward: t.Backward | None = None
     #: of a `train`
@@ -131,7 +139,9 @@ class Frame:
     def lookup_function(self, name: str) -> Binding | None:
         """What a name means where it is called: a value of the same name does not hide a function."""
         local = self.names.get(name)
-        if isinstance(local, FunctionValue | Shared | Poison) or (isinstance(local, Val) and local.function is not None):
+        if isinstance(local, FunctionValue | Shared | Poison) or (
+            isinstance(local, Val) and local.function is not None
+        ):
             return local
         hidden = self.names.pop(name, None)
         try:
@@ -160,6 +170,13 @@ class Frame:
             known = {*self.names, *self.file.known_names(), *BUILTIN_NAMES}
             help = did_you_mean(name, known)
         self.report(kinds.UNKNOWN_NAME(Label(span), what=what, name=name, help=help))
+
+    def settle_at_call(self, node: t.Expr) -> None:
+        """Give up checking a definition by itself when a choice depends on an argument that only calls know."""
+        for inner in node.walk():
+            binding = self.names.get(inner.id) if isinstance(inner, t.Name) else None
+            if isinstance(binding, Static) and getattr(binding.value, "free_symbols", set()) & self.open_statics:
+                raise CheckedAtCall
 
     def new_index(self, name: str, size: Size | None, span: Span) -> Index:
         index = Index(name, size, span)

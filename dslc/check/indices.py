@@ -214,9 +214,13 @@ class Scope:
             if len(open_) != 1:
                 continue
             index, coefficient = open_[0]
-            if not facts.positive(coefficient) or facts.equal(coefficient, 1) is True and len(position.terms) == 1 and position.offset == 0:
+            if not facts.positive(coefficient) or (
+                facts.equal(coefficient, 1) is True and len(position.terms) == 1 and position.offset == 0
+            ):
                 continue
-            _, high = interval_affine(self.frame, [(i, c) for i, c in position.terms if i is not index], position.offset)
+            _, high = interval_affine(
+                self.frame, [(i, c) for i, c in position.terms if i is not index], position.offset
+            )
             if high is None:
                 continue
             size = tidy(floor_div(tidy(read.size - 1 - high), coefficient) + 1)

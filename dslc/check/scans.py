@@ -64,7 +64,9 @@ def reads_unfinished(scope: Scope, tensor: Tensor, span: Span) -> bool:
     name = state.index.name
     help = f"read one step of it: `{tensor.name}[..., {_earlier(state)}, ...]`"
     scope.frame.report(
-        kinds.READS_FUTURE(Label(span), Label(_head(state.node), "in this scan"), name=tensor.name, index=name, help=help)
+        kinds.READS_FUTURE(
+            Label(span), Label(_head(state.node), "in this scan"), name=tensor.name, index=name, help=help
+        )
     )
     return True
 
@@ -108,7 +110,9 @@ def read_carried(scope: Scope, node: t.Access, tensor: Tensor) -> Val:
                 help = f"`{tensor.name}` is computed further down in this step; {help}"
             place = Label(item.span if isinstance(item, t.Node) else node.span, f"step `{text}`")
             frame.report(
-                kinds.READS_FUTURE(place, Label(_head(state.node), "in this scan"), name=tensor.name, index=state.index.name, help=help)
+                kinds.READS_FUTURE(
+                    place, Label(_head(state.node), "in this scan"), name=tensor.name, index=state.index.name, help=help
+                )
             )
             return Val()
         if step < 0 and sequence.earlier is None:
@@ -218,7 +222,11 @@ def close_scan(frame: Frame, state: ScanState, body: list, starts: list[t.Start]
     for statement in starts:
         if statement.target.name not in state.sequences:
             names = ", ".join(f"`{n}`" for n in state.sequences) or "none"
-            frame.report(kinds.START_UNKNOWN(Label(statement.target.span), name=statement.target.name, index=state.node.name, names=names))
+            frame.report(
+                kinds.START_UNKNOWN(
+                    Label(statement.target.span), name=statement.target.name, index=state.node.name, names=names
+                )
+            )
     frame.emit(Scan(state.index, state.node.reversed, tuple(body), tuple(carried), span=state.node.span))
 
 
@@ -233,9 +241,20 @@ def _start_value(frame: Frame, state: ScanState, sequence: Sequence_) -> Tensor 
     tensor = statements.define_value(frame, node.target, node.value, f"{node.target.name}_start", shape, origins)
     if tensor is not None and is_float(tensor.dtype) and not is_float(sequence.tensor.dtype):
         frame.report(
-            kinds.WRONG_DTYPE(Label(node.value.span), expected=sequence.tensor.dtype, found=tensor.dtype, what="the start")
+            kinds.WRONG_DTYPE(
+                Label(node.value.span), expected=sequence.tensor.dtype, found=tensor.dtype, what="the start"
+            )
         )
     return tensor
 
 
-__all__ = ["FunctionValue", "ScanState", "Sequence_", "close_scan", "is_carried", "open_scan", "promote", "read_carried"]
+__all__ = [
+    "FunctionValue",
+    "ScanState",
+    "Sequence_",
+    "close_scan",
+    "is_carried",
+    "open_scan",
+    "promote",
+    "read_carried",
+]

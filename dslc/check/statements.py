@@ -21,11 +21,12 @@ from dslc.check.program import (
     Remat,
     Scatter,
     StateDecl,
+    Stmt,
     Tensor,
     UpdateState,
 )
 from dslc.check.sums import REST, Placement, collect_index_names
-from dslc.check.values import POISON, FunctionValue, Shared, Static, Val, is_float, is_int, lower
+from dslc.check.values import POISON, Binding, FunctionValue, Shared, Static, Val, is_float, is_int, lower
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import INITIALIZERS
@@ -68,10 +69,16 @@ def block(frame: Frame, statements: Sequence[t.Statement]) -> None:
             scan(frame, statement, starts)
         elif isinstance(statement, t.Start):
             label = Label(statement.span)
-            frame.report(kinds.START_UNKNOWN(label, name=statement.target.name, index="", names="no scan stands above it"))
+            frame.report(
+                kinds.START_UNKNOWN(label, name=statement.target.name, index="", names="no scan stands above it")
+            )
         elif isinstance(statement, t.Mode):
             pair = [statement]
-            if place < len(statements) and isinstance(other := statements[place], t.Mode) and other.mode != statement.mode:
+            if (
+                place < len(statements)
+                and isinstance(other := statements[place], t.Mode)
+                and other.mode != statement.mode
+            ):
                 pair.append(other)
                 place += 1
             modes(frame, pair)
@@ -87,7 +94,7 @@ def _may_stand_here(frame: Frame, statement: t.Statement) -> bool:
     if frame.word == "fn" and isinstance(statement, t.Parameter | t.State):
         names = [x.name for x in statement.targets] if isinstance(statement, t.Parameter) else [statement.name]
         frame.report(kinds.PARAM_IN_FN(Label(statement.span), word=word, name=names[0], fn=frame.instance.name))
-        frame.names.update({n: POISON for n in names})
+        frame.names.update(dict.fromkeys(names, POISON))
     else:
         allowed = " or ".join(f"`{p}`" for p in places)
         frame.report(kinds.NOT_HERE(Label(statement.span), word=word, here=frame.word, allowed=allowed))
@@ -122,7 +129,15 @@ def parameter(frame: Frame, node: t.Parameter) -> None:
             continue
         if not is_float(dtype):
             help = "only floats are trained; write a formula for whole numbers"
-            frame.report(kinds.WRONG_DTYPE(Label(node.type.span), what=f"the parameter `{target.name}`", expected="float", found=dtype, help=help))
+            frame.report(
+                kinds.WRONG_DTYPE(
+                    Label(node.type.span),
+                    what=f"the parameter `{target.name}`",
+                    expected="float",
+                    found=dtype,
+                    help=help,
+                )
+            )
             frame.names[target.name] = POISON
             continue
         sizes, origins = shape
@@ -136,7 +151,14 @@ def parameter(frame: Frame, node: t.Parameter) -> None:
             if value is not None:
                 declaration.indices, declaration.value = value
         elif target.items is not None:
-            frame.report(kinds.SYNTAX(Label(target.span), expected="`=` and a formula", found="indices without a formula", help=f"write `param {target.name}[...]: ... = formula`"))
+            frame.report(
+                kinds.SYNTAX(
+                    Label(target.span),
+                    expected="`=` and a formula",
+                    found="indices without a formula",
+                    help=f"write `param {target.name}[...]: ... = formula`",
+                )
+            )
         elif node.drawn is not None:
             drawn_value(frame, node.drawn, declaration)
         else:
@@ -283,10 +305,14 @@ def left_side(scope: Scope, target: t.Target) -> list[Axis] | None:
             if isinstance(frame.names.get(name), Static):
                 binding = frame.names[name]
                 assert isinstance(binding, Static)
-                frame.report(kinds.INDEX_SHADOWS(Label(span), Label(binding.span, "declared here"), name=name, what=f"a {binding.what}"))
+                frame.report(
+                    kinds.INDEX_SHADOWS(
+                        Label(span), Label(binding.span, "declared here"), name=name, what=f"a {binding.what}"
+                    )
+                )
                 return None
             if name in seen:
-                help = f"to read a diagonal, write it on the right: `d[i] = x[i, i]`"
+                help = "to read a diagonal, write it on the right: `d[i] = x[i, i]`"
                 frame.report(kinds.INDEX_REPEATED(Label(span), Label(seen[name], "first here"), name=name, help=help))
                 return None
             seen[name] = span
@@ -356,7 +382,14 @@ def equation_values(
     results = val.several or (val,)
     if len(results) != len(targets):
         label = Label(value.span, f"{len(results)} result{'s' * (len(results) != 1)}")
-        frame.report(kinds.RESULT_COUNT(label, Label(targets[0].span.to(targets[-1].span), f"{len(targets)} names"), expected=len(targets), found=len(results)))
+        frame.report(
+            kinds.RESULT_COUNT(
+                label,
+                Label(targets[0].span.to(targets[-1].span), f"{len(targets)} names"),
+                expected=len(targets),
+                found=len(results),
+            )
+        )
         return None
     laid = []
     for target, side, result in zip(targets, sides, results, strict=True):
@@ -453,7 +486,14 @@ def lay_out(
     if target.items is None:
         named = [i for i in val.free if i not in set(val.axes) and i not in steps]
         if named:
-            frame.report(kinds.INDICES_LEFT(Label(target.span), name=named[0].name or "...", target=target.name, help=f"name the axes: `{target.name}[{', '.join(i.name or '...' for i in named)}] = ...`"))
+            frame.report(
+                kinds.INDICES_LEFT(
+                    Label(target.span),
+                    name=named[0].name or "...",
+                    target=target.name,
+                    help=f"name the axes: `{target.name}[{', '.join(i.name or '...' for i in named)}] = ...`",
+                )
+            )
             return None
         return [((a,), a.span) for a in val.axes]
     keeps = [a for a in side if a[0] == "keep"]
@@ -468,7 +508,9 @@ def lay_out(
             continue
         if kind == "rest":
             if scope.rest is None:
-                frame.report(kinds.REST_MISUSE(Label(span), why="nothing on the right says how many axes it stands for"))
+                frame.report(
+                    kinds.REST_MISUSE(Label(span), why="nothing on the right says how many axes it stands for")
+                )
                 return None
             axes.extend(((i,), span) for i in scope.rest)
             continue
@@ -496,7 +538,10 @@ def report_axes(scope: Scope, target: t.Target, side: list[Axis], keeps: list[Ax
         help = f"write `{target.name} = {value.span.text}`, or index it: `{value.span.text}[{', '.join(names)}]`"
     elif val.axes:
         help = "index the tensors on the right, or write `:` on the left for each axis that stays whole"
-    labels = (Label(value.span, found), Label(target.span, f"{len(keeps)} whole ax{'is' if len(keeps) == 1 else 'es'} here"))
+    labels = (
+        Label(value.span, found),
+        Label(target.span, f"{len(keeps)} whole ax{'is' if len(keeps) == 1 else 'es'} here"),
+    )
     frame.report(kinds.AXES_LEFT(*labels, expected=len(keeps), found=len(val.axes), help=help))
 
 
@@ -543,18 +588,30 @@ def _may_assign(frame: Frame, target: t.Target) -> bool:
     binding = frame.names.get(target.name)
     if isinstance(binding, Tensor) and binding.role != "value":
         word = {"param": "a parameter", "input": "an argument", "state": "a state", "slot": "a slot"}[binding.role]
-        help = f"write `{target.name} <- ...` to update it" if binding.role in ("state", "slot") else "choose another name"
+        help = (
+            f"write `{target.name} <- ...` to update it" if binding.role in ("state", "slot") else "choose another name"
+        )
         if binding.role == "param" and frame.word == "optimizer":
             help = f"write `{target.name} <- ...` to update it"
-        frame.report(kinds.REBINDS(Label(target.span), Label(binding.span, "declared here"), name=target.name, what=word, help=help))
+        frame.report(
+            kinds.REBINDS(
+                Label(target.span), Label(binding.span, "declared here"), name=target.name, what=word, help=help
+            )
+        )
         return False
     if isinstance(binding, Static):
         label = Label(binding.span, "declared here")
-        frame.report(kinds.REBINDS(Label(target.span), label, name=target.name, what=f"a {binding.what}", help="choose another name"))
+        frame.report(
+            kinds.REBINDS(
+                Label(target.span), label, name=target.name, what=f"a {binding.what}", help="choose another name"
+            )
+        )
         return False
     if isinstance(binding, Shared):
         label = Label(binding.span, "declared here")
-        frame.report(kinds.REBINDS(Label(target.span), label, name=target.name, what="a layer", help="choose another name"))
+        frame.report(
+            kinds.REBINDS(Label(target.span), label, name=target.name, what="a layer", help="choose another name")
+        )
         return False
     return True
 
@@ -595,7 +652,11 @@ def fits_declared(frame: Frame, target: t.Target, made: Made, fixed: definitions
     if len(made.shape) != len(fixed.shape):
         a = "[" + ", ".join(frame.show(s) for s in fixed.shape) + "]"
         b = "[" + ", ".join(frame.show(s) for s in made.shape) + "]"
-        frame.report(kinds.OUTPUT_TYPE(Label(span, f"shape {b}"), Label(fixed.span, f"shape {a}"), name=target.name, expected=a, found=b))
+        frame.report(
+            kinds.OUTPUT_TYPE(
+                Label(span, f"shape {b}"), Label(fixed.span, f"shape {a}"), name=target.name, expected=a, found=b
+            )
+        )
         return False
     for actual, wanted, (place, written) in zip(made.shape, fixed.shape, fixed.origins, strict=True):
         equal = frame.facts.equal(actual, wanted)
@@ -606,13 +667,28 @@ def fits_declared(frame: Frame, target: t.Target, made: Made, fixed: definitions
             shape_b = "[" + ", ".join(frame.show(s) for s in made.shape) + "]"
             help = f"if `{a}` and `{b}` are always equal, say so: `where {a} == {b}`" if equal is None else None
             frame.report(
-                kinds.OUTPUT_TYPE(Label(span, f"shape {shape_b}"), Label(place, f"`{name}` declared here"), name=target.name, expected=shape_a, found=shape_b, help=help)
+                kinds.OUTPUT_TYPE(
+                    Label(span, f"shape {shape_b}"),
+                    Label(place, f"`{name}` declared here"),
+                    name=target.name,
+                    expected=shape_a,
+                    found=shape_b,
+                    help=help,
+                )
             )
             return False
     found = made.expr.dtype
     if fixed.dtype != found and not (is_float(fixed.dtype) and (is_float(found) or is_int(found))):
         if not (is_int(fixed.dtype) and is_int(found)):
-            frame.report(kinds.WRONG_DTYPE(Label(span), Label(fixed.span, "declared here"), what=f"`{target.name}`", expected=fixed.dtype, found=found))
+            frame.report(
+                kinds.WRONG_DTYPE(
+                    Label(span),
+                    Label(fixed.span, "declared here"),
+                    what=f"`{target.name}`",
+                    expected=fixed.dtype,
+                    found=found,
+                )
+            )
             return False
     return True
 
@@ -622,18 +698,28 @@ def bind_sequence(frame: Frame, sequence: scans.Sequence_, made: Made, below: Si
     for axis, (placeholder, actual) in enumerate(zip(tensor.shape, made.shape, strict=True)):
         if not frame.facts.assume_equal(placeholder, actual):
             a, b = frame.show(placeholder), frame.show(actual)
-            frame.report(kinds.SIZES_DIFFER(Label(made.span), Label(made.origins[axis][0]), a=f"`{a}`", b=f"`{b}`", how="are different"))
+            frame.report(
+                kinds.SIZES_DIFFER(
+                    Label(made.span), Label(made.origins[axis][0]), a=f"`{a}`", b=f"`{b}`", how="are different"
+                )
+            )
             break
     if is_float(tensor.dtype) and is_float(made.expr.dtype):
         tensor.dtype = made.expr.dtype
-    elif tensor.dtype != made.expr.dtype and not (is_int(tensor.dtype) and is_int(made.expr.dtype)) and not (
-        is_float(tensor.dtype) and is_int(made.expr.dtype)
+    elif (
+        tensor.dtype != made.expr.dtype
+        and not (is_int(tensor.dtype) and is_int(made.expr.dtype))
+        and not (is_float(tensor.dtype) and is_int(made.expr.dtype))
     ):
         if sequence.earlier is None and sequence.start is None:
             tensor.dtype = made.expr.dtype
         else:
             found = made.expr.dtype
-            frame.report(kinds.WRONG_DTYPE(Label(made.span), what=f"`{tensor.name}`, as its start says,", expected=tensor.dtype, found=found))
+            frame.report(
+                kinds.WRONG_DTYPE(
+                    Label(made.span), what=f"`{tensor.name}`, as its start says,", expected=tensor.dtype, found=found
+                )
+            )
     elif sequence.start is None and sequence.earlier is None:
         tensor.dtype = made.expr.dtype
     tensor.shape = tuple(frame.facts.normal(s) for s in tensor.shape)
@@ -659,11 +745,16 @@ def define_value(
             return None
         if val.axes and (
             len(val.axes) != len(shape)
-            or any(frame.facts.equal(a.size if a.size is not None else 1, s) is not True for a, s in zip(val.axes, shape, strict=True))
+            or any(
+                frame.facts.equal(a.size if a.size is not None else 1, s) is not True
+                for a, s in zip(val.axes, shape, strict=True)
+            )
         ):
             expected = "[" + ", ".join(frame.show(s) for s in shape) + "]"
             found = expressions.shape_text(frame, val.axes)
-            frame.report(kinds.OUTPUT_TYPE(Label(value.span, f"shape {found}"), name=target.name, expected=expected, found=found))
+            frame.report(
+                kinds.OUTPUT_TYPE(Label(value.span, f"shape {found}"), name=target.name, expected=expected, found=found)
+            )
             return None
         axes = val.axes or tuple(frame.new_index("", s, value.span) for s in shape)
         tensor = frame.new_tensor(name, val.dtype, tuple(shape), span=value.span, origins=tuple(origins))
@@ -685,7 +776,8 @@ def accumulate(frame: Frame, node: t.Accumulate) -> None:
     if not _may_assign(frame, node.target):
         return
     plain = all(
-        isinstance(i, t.Name | t.Rest | t.Group) or (isinstance(i, t.Slice) and (i.low is None or isinstance(i.low, t.Name)))
+        isinstance(i, t.Name | t.Rest | t.Group)
+        or (isinstance(i, t.Slice) and (i.low is None or isinstance(i.low, t.Name)))
         for i in node.target.items or ()
     )
     previous = frame.names.get(node.target.name)
@@ -707,7 +799,15 @@ def accumulate_plain(frame: Frame, node: t.Accumulate, previous: Tensor | None) 
     if node.target.items is None and len(made.shape) != len(previous.shape):
         a = "[" + ", ".join(frame.show(s) for s in previous.shape) + "]"
         b = "[" + ", ".join(frame.show(s) for s in made.shape) + "]"
-        frame.report(kinds.OUTPUT_TYPE(Label(node.value.span, f"shape {b}"), Label(previous.span, f"shape {a}"), name=node.target.name, expected=a, found=b))
+        frame.report(
+            kinds.OUTPUT_TYPE(
+                Label(node.value.span, f"shape {b}"),
+                Label(previous.span, f"shape {a}"),
+                name=node.target.name,
+                expected=a,
+                found=b,
+            )
+        )
         poison(frame, node.target.name)
         return
     if node.target.items is None:
@@ -715,11 +815,21 @@ def accumulate_plain(frame: Frame, node: t.Accumulate, previous: Tensor | None) 
             if frame.facts.equal(a_, b_) is not True:
                 a = "[" + ", ".join(frame.show(s) for s in previous.shape) + "]"
                 b = "[" + ", ".join(frame.show(s) for s in made.shape) + "]"
-                frame.report(kinds.OUTPUT_TYPE(Label(node.value.span, f"shape {b}"), Label(previous.span, f"shape {a}"), name=node.target.name, expected=a, found=b))
+                frame.report(
+                    kinds.OUTPUT_TYPE(
+                        Label(node.value.span, f"shape {b}"),
+                        Label(previous.span, f"shape {a}"),
+                        name=node.target.name,
+                        expected=a,
+                        found=b,
+                    )
+                )
                 poison(frame, node.target.name)
                 return
     if any(len(axis) != 1 for axis in made.axes):
-        frame.report(kinds.LEFT_SIDE(Label(node.target.span), found=node.target.span.text, help="write groups with `=`"))
+        frame.report(
+            kinds.LEFT_SIDE(Label(node.target.span), found=node.target.span.text, help="write groups with `=`")
+        )
         return
     from dslc.check.program import Read
 
@@ -747,9 +857,13 @@ def scatter(frame: Frame, node: t.Accumulate, previous: Tensor | None) -> Tensor
     placement = Placement(scope)
     placement.run(node.value, scope.kept)
     fixed = frame.output_shapes.get(node.target.name)
-    shape: Sequence[Size] | None = previous.shape if previous is not None else fixed.shape if fixed is not None else None
+    shape: Sequence[Size] | None = (
+        previous.shape if previous is not None else fixed.shape if fixed is not None else None
+    )
     if shape is not None and len(shape) != len(items):
-        frame.report(kinds.TARGET_RANK(Label(node.target.span), name=node.target.name, expected=len(shape), found=len(items)))
+        frame.report(
+            kinds.TARGET_RANK(Label(node.target.span), name=node.target.name, expected=len(shape), found=len(items))
+        )
         return None
     val = expressions.expression(scope, node.value)
     if val.poisoned:
@@ -858,6 +972,7 @@ def update(frame: Frame, node: t.Update) -> None:
     value = define_value(frame, node.target, node.value, f"{node.target.name}_next", binding.shape, binding.origins)
     if value is not None:
         frame.emit(UpdateState(binding, value, node.span))
+        frame.latest[binding] = value
         frame.updated.add(node.target.name)
 
 
@@ -873,6 +988,7 @@ def for_(frame: Frame, node: t.For) -> None:
         return
     if not isinstance(low, int) or not isinstance(high, int):
         bound = node.high if not isinstance(high, int) else node.low
+        frame.settle_at_call(bound)
         help = "a size that is only known at run time cannot repeat layers; use `scan` for steps along an axis"
         frame.report(kinds.STATIC_NEEDED(Label(bound.span), what="the range of a `for`", help=help))
         poison_all(frame, node.body)
@@ -881,7 +997,7 @@ def for_(frame: Frame, node: t.For) -> None:
         frame.report(kinds.TOO_MUCH_WORK(Label(node.high.span), what="passes of a `for`", limit=MAX_ITERATIONS))
         poison_all(frame, node.body)
         return
-    if node.name in frame.names and not isinstance(frame.names[node.name], Static) or node.name in frame.taken:
+    if (node.name in frame.names and not isinstance(frame.names[node.name], Static)) or node.name in frame.taken:
         frame.report(kinds.INDEX_SHADOWS(Label(node.span), name=node.name, what="a value"))
         return
     outer = frame.names.get(node.name)
@@ -927,6 +1043,7 @@ def if_(frame: Frame, node: t.If) -> None:
             poison_all(frame, (node,))
             return
         if not isinstance(value.static, bool):
+            frame.settle_at_call(branch.condition)
             help = "`if` chooses when the spec is compiled; write `a if condition else b` for a choice by data"
             frame.report(kinds.STATIC_NEEDED(Label(branch.condition.span), what="the condition of an `if`", help=help))
             poison_all(frame, (node,))
@@ -967,17 +1084,24 @@ def scan(frame: Frame, node: t.Scan, starts: list[t.Start]) -> None:
 
 def modes(frame: Frame, pair: Sequence[t.Mode]) -> None:
     """`training:` and `inference:`: both start from the same names, and what they define is joined."""
-    outer = dict(frame.names)
-    bodies: dict[str, list[object]] = {"training": [], "inference": []}
-    names: dict[str, dict[str, object]] = {"training": outer, "inference": outer}
+    outer, outer_latest = dict(frame.names), dict(frame.latest)
+    bodies: dict[str, list[Stmt]] = {"training": [], "inference": []}
+    names: dict[str, dict[str, Binding]] = {"training": outer, "inference": outer}
+    latest = {"training": outer_latest, "inference": outer_latest}
     for node in pair:
-        frame.names = dict(outer)
+        frame.names, frame.latest = dict(outer), dict(outer_latest)
         with frame.collecting() as body:
             block(frame, node.body)
         bodies[node.mode] = list(body)
-        names[node.mode] = dict(frame.names)
-    frame.names = dict(outer)
+        names[node.mode], latest[node.mode] = dict(frame.names), dict(frame.latest)
+    frame.names, frame.latest = dict(outer), dict(outer_latest)
     joined = []
+    for state_ in latest["training"].keys() | latest["inference"].keys():
+        after = [latest[mode].get(state_, state_) for mode in ("training", "inference")]
+        if after[0] is not after[1]:
+            tensor = frame.new_tensor(state_.name, state_.dtype, state_.shape, span=state_.span, origins=state_.origins)
+            joined.append((tensor, after[0], after[1]))
+            frame.latest[state_] = tensor
     for name in sorted(names["training"].keys() | names["inference"].keys()):
         a, b = names["training"].get(name), names["inference"].get(name)
         if a is b:
@@ -1001,7 +1125,7 @@ def modes(frame: Frame, pair: Sequence[t.Mode]) -> None:
             present, mode = (a, "training") if b is None else (b, "inference")
             if isinstance(present, Tensor):
                 frame.one_mode[name] = (mode, present.span)
-    frame.emit(Modes(tuple(bodies["training"]), tuple(bodies["inference"]), tuple(joined), pair[0].span))  # type: ignore[arg-type]
+    frame.emit(Modes(tuple(bodies["training"]), tuple(bodies["inference"]), tuple(joined), pair[0].span))
 
 
 def checkpoint(frame: Frame, node: t.Checkpoint) -> None:

@@ -241,7 +241,13 @@ class Placement:
         if not isinstance(callee, t.Name):
             return None
         binding = self.frame.lookup_function(callee.id)
-        linear = isinstance(binding, FunctionValue) and binding.builtin in ("sum", "mean", "cumsum", "stop_grad", *CASTS)
+        linear = isinstance(binding, FunctionValue) and binding.builtin in (
+            "sum",
+            "mean",
+            "cumsum",
+            "stop_grad",
+            *CASTS,
+        )
         return [node.arguments[0].value] if linear else None
 
     def mark(self, node: t.Expr, name: str) -> None:
@@ -281,4 +287,4 @@ def _called(node: t.Expr) -> str:
     return "if" if isinstance(node, t.Choose) else "this expression"
 
 
-__all__ = ["REST", "Placement", "binder_kind", "binder_names", "collect_index_names", "keeps_axis", "Poison", "Shared"]
+__all__ = ["REST", "Placement", "Poison", "Shared", "binder_kind", "binder_names", "collect_index_names", "keeps_axis"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,7 +17,7 @@ from dslc.diagnostics.report import Label, Reporter
 from dslc.ops.table import BUILTIN_NAMES, SCALAR_OPS
 from dslc.source import Source, Span
 from dslc.syntax import tree as t
-from dslc.syntax.parser import Parsed, load, parse
+from dslc.syntax.parser import Parsed, chunks, load, parse, parse_definition
 
 MAX_FILES = 100
 
@@ -33,7 +34,9 @@ class Defined:
     @property
     def name_span(self) -> Span:
         start = self.node.span.text.find(self.node.name)
-        return Span(self.node.span.source, self.node.span.start + start, self.node.span.start + start + len(self.node.name))
+        return Span(
+            self.node.span.source, self.node.span.start + start, self.node.span.start + start + len(self.node.name)
+        )
 
 
 @dataclass(eq=False)
@@ -45,32 +48,49 @@ class File:
     own: list[Defined] = field(default_factory=list)
     #: names whose definition has a syntax error: they exist, so they are not unknown
     broken: set[str] = field(default_factory=set)
-    is_std: bool = False
 
     @property
     def trains(self) -> Iterator[t.Train]:
         return (d for d in self.parsed.module.definitions if isinstance(d, t.Train))
 
     def lookup(self, name: str) -> Defined | None:
-        found = self.names.get(name)
-        if found is None and not self.is_std:
-            found = standard_library().names.get(name)
-        return found
+        return self.names.get(name) or standard_library().lookup(name)
 
     def known_names(self) -> set[str]:
-        return {*self.names, *standard_library().names}
+        return {*self.names, *standard_library().known_names()}
+
+
+@dataclass(eq=False)
+class Library(File):
+    """The standard library: all files of dslc/std as one namespace, each definition parsed when it is first used."""
+
+    texts: dict[str, tuple[Source, int, int]] = field(default_factory=dict)
+
+    def lookup(self, name: str) -> Defined | None:
+        if name not in self.names and name in self.texts:
+            source, start, end = self.texts[name]
+            outcome = parse_definition(source, start, end)
+            assert isinstance(outcome, list), outcome  # the library's own files are checked by the tests
+            for node in outcome:
+                assert isinstance(node, t.Fn | t.Layer | t.Optimizer)
+                self.names[name] = Defined(node, self)
+        return self.names.get(name)
+
+    def known_names(self) -> set[str]:
+        return set(self.texts)
 
 
 @cache
-def standard_library() -> File:
-    """All files of dslc/std as one namespace."""
-    reporter = Reporter()
-    library = File(Parsed(Source("std", ""), t.Module(())), is_std=True)
+def standard_library() -> Library:
+    library = Library(Parsed(Source("std", ""), t.Module(())))
     for entry in sorted(resources.files("dslc.std").iterdir(), key=lambda e: e.name):
-        if entry.name.endswith(".dsl"):
-            parsed = parse(Source(f"std/{entry.name}", entry.read_text(encoding="utf-8")), reporter)
-            library.broken |= parsed.broken
-            _define(library, parsed.module.definitions, reporter)
+        if not entry.name.endswith(".dsl"):
+            continue
+        source = Source(f"std/{entry.name}", entry.read_text(encoding="utf-8"))
+        for start, end in chunks(source):
+            head = re.search(r"^(?:fn|layer|model|optimizer) +(\w+)", source.text[start:end], re.MULTILINE)
+            if head is not None:
+                library.texts[head.group(1)] = (source, start, end)
     return library
 
 
@@ -152,7 +172,9 @@ def _import_names(node: t.Import, file: File, imported: File, reporter: Reporter
         elif part.name in imported.broken:
             file.broken.add(part.alias or part.name)
         else:
-            help = did_you_mean(part.name, own) or "it has " + (", ".join(f"`{n}`" for n in sorted(own)) or "no definitions")
+            help = did_you_mean(part.name, own) or "it has " + (
+                ", ".join(f"`{n}`" for n in sorted(own)) or "no definitions"
+            )
             reporter.add(kinds.IMPORT_NAME(Label(part.span), name=part.name, path=node.path, help=help))
 
 

@@ -55,8 +55,6 @@ class _Builder:
             span = Span(self.source, self.base, self.base)
         else:
             span = Span(self.source, self.base + meta.start_pos, self.base + meta.end_pos)
-            stripped = span.text.rstrip()
-            span = Span(self.source, span.start, span.start + len(stripped))
         result = getattr(self, "on_" + node.data)(span, *children)
         if isinstance(result, t.Node):
             depth = 1 + max((self.depth.get(id(c), 0) for c in result.children()), default=0)
@@ -149,7 +147,7 @@ class _Builder:
     # ---- statements
 
     def on_block(self, span: Span, *statements: Any) -> tuple[t.Statement, ...]:
-        return tuple(s for s in statements if isinstance(s, t.Node))
+        return tuple(s for s in statements if s is not None)
 
     def on_parameter(
         self, span: Span, frozen: Any, _word: Token, targets: Any, type_: t.Type, initial: Any
@@ -255,7 +253,7 @@ class _Builder:
     # ---- expressions
 
     def on_pipe(self, span: Span, value: t.Expr, stage: t.Expr) -> t.Pipe:
-        if isinstance(value, t.Pipe) and self.source.text[value.span.start] != "(":
+        if isinstance(value, t.Pipe):
             return t.Pipe(value.value, (*value.stages, stage), span=span)
         return t.Pipe(value, (stage,), span=span)
 
@@ -317,13 +315,13 @@ class _Builder:
     def on_call(self, span: Span, callee: t.Expr, arguments: Any) -> t.Call:
         return t.Call(callee, arguments or (), span=span)
 
-    def on_member(self, span: Span, base: t.Expr, name: Token) -> t.Member:
-        return t.Member(base, str(name), span=span)
+    def on_member(self, span: Span, base: t.Expr, name: Token) -> t.Expr:
+        for part in str(name).split("."):  # `a.0.1` reaches here as the number 0.1
+            base = t.Member(base, part, span=span)
+        return base
 
     def on_args(self, span: Span, *arguments: Any) -> tuple[t.Argument, ...]:
-        return tuple(
-            a if isinstance(a, t.Argument) else t.Argument(a, span=a.span) for a in arguments if a is not None
-        )
+        return tuple(a if isinstance(a, t.Argument) else t.Argument(a, span=a.span) for a in arguments if a is not None)
 
     def on_named_arg(self, span: Span, name: Token, value: t.Expr) -> t.Argument:
         return t.Argument(value, str(name), span=span)

@@ -18,9 +18,7 @@ FOREIGN = {
 }  # fmt: skip
 
 #: Letters that look like ASCII ones, beyond what Unicode normalisation folds.
-LOOK_ALIKE = dict(
-    zip("аеорсухіѕјԁɡһΑΒΕΖΗΙΚΜΝΟΡΤΥΧονρ−–—×·÷", "aeopcyxisjdghABEZHIKMNOPTYXovp---**/", strict=True)
-)
+LOOK_ALIKE = dict(zip("аеорсухіѕјԁɡһΑΒΕΖΗΙΚΜΝΟΡΤΥΧονρ−–—×·÷", "aeopcyxisjdghABEZHIKMNOPTYXovp---**/", strict=True))
 
 #: Statement words that open a block, so that a missing colon can be named.
 OPENERS = {
@@ -150,10 +148,10 @@ def _expected(accepted: set[str]) -> str:
         rest = set()
     elif {"LAYER", "MODEL", "TRAIN"} <= rest:
         return "`fn`, `layer`, `model`, `optimizer`, `train` or `import`"
-    elif EXPRESSION <= rest:
+    elif rest >= EXPRESSION:
         phrases.append("an expression")
         rest -= EXPRESSION | {"PARAM", "STRING", "NOT"}
-    elif OPERATORS <= rest:
+    elif rest >= OPERATORS:
         phrases.append("an operator")
         rest -= OPERATORS | {"IF", "OR", "AND", "CIRCUMFLEX", "LESSTHAN", "MORETHAN", "DOT", "LPAR", "LSQB", "ELSE"}
     if "NAME" in rest:

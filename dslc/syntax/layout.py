@@ -50,8 +50,8 @@ class Layout:
                 if not brackets and last is not None:
                     newline = token
                 continue
-            if newline is not None:
-                yield from self._break(newline, indents)
+            if newline is not None and last is not None:
+                yield from self._break(newline, last, indents)
                 newline = None
             self._brackets(token, brackets)
             if token.type == "NAME":
@@ -61,13 +61,19 @@ class Layout:
         if brackets:
             raise LayoutError(kinds.BRACKET_NOT_CLOSED(Label(self.span_of(brackets[-1])), bracket=brackets[-1].value))
         if last is not None:
-            end = Token.new_borrow_pos("_NL", "\n", last)
-            end.start_pos = end.end_pos = last.end_pos
-            yield from self._break(end, indents)
+            yield from self._break(Token("_NL", "\n"), last, indents)
 
-    def _break(self, newline: Token, indents: list[int]) -> Iterator[Token]:
-        """One _NL, then the change of indentation that the next line makes."""
-        yield newline
+    def _break(self, newline: Token, last: Token, indents: list[int]) -> Iterator[Token]:
+        """One _NL, then the change of indentation that the next line makes.
+
+        The tokens made here are empty and stand where the last line ends, so that no statement's span takes in the
+        comments below it.
+        """
+
+        def empty(type_: str) -> Token:
+            return Token(type_, "", start_pos=last.end_pos, end_pos=last.end_pos)
+
+        yield empty("_NL")
         space = newline.value.rsplit("\n", 1)[-1]
         if "\t" in space:
             span = self.span_of(newline)
@@ -77,10 +83,10 @@ class Layout:
             indents.append(depth)
             if len(indents) > MAX_INDENTS:
                 raise LayoutError(kinds.TOO_DEEP(Label(self._next(newline)), what="blocks", limit=MAX_INDENTS))
-            yield Token.new_borrow_pos("_INDENT", space, newline)
+            yield empty("_INDENT")
         while depth < indents[-1]:
             indents.pop()
-            yield Token.new_borrow_pos("_DEDENT", space, newline)
+            yield empty("_DEDENT")
         if depth != indents[-1]:
             raise LayoutError(kinds.DEDENT(Label(self._next(newline)), found=depth, expected=indents[-1]))
 
@@ -92,9 +98,7 @@ class Layout:
         if token.type in OPEN:
             brackets.append(token)
             if len(brackets) > MAX_BRACKETS:
-                raise LayoutError(
-                    kinds.TOO_DEEP(Label(self.span_of(token)), what="brackets", limit=MAX_BRACKETS)
-                )
+                raise LayoutError(kinds.TOO_DEEP(Label(self.span_of(token)), what="brackets", limit=MAX_BRACKETS))
         elif token.type in CLOSE:
             if not brackets:
                 raise LayoutError(kinds.BRACKET_NOT_OPEN(Label(self.span_of(token)), bracket=token.value))

@@ -6,6 +6,7 @@ definition with an error gets exactly one syntax message.
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from lark import Lark, Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
@@ -80,9 +82,7 @@ def _scan_characters(source: Source, reporter: Reporter) -> bool:
     for number, start in enumerate(source.line_starts, start=1):
         length = len(source.line(number))
         if length > MAX_LINE:
-            reporter.add(
-                kinds.LINE_TOO_LONG(Label(Span(source, start, start + 1)), limit=MAX_LINE, found=length)
-            )
+            reporter.add(kinds.LINE_TOO_LONG(Label(Span(source, start, start + 1)), limit=MAX_LINE, found=length))
             good = False
     if source.text.isascii() and source.text.isprintable():
         return good
@@ -107,7 +107,24 @@ def _scan_characters(source: Source, reporter: Reporter) -> bool:
 @cache
 def _lark() -> Lark:
     grammar = resources.files("dslc.grammar").joinpath("dslc.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer="basic", propagate_positions=True, maybe_placeholders=True)
+    options: dict[str, Any] = {
+        "parser": "lalr",
+        "lexer": "basic",
+        "propagate_positions": True,
+        "maybe_placeholders": True,
+    }
+    try:
+        return Lark(grammar, cache=_table_file(), **options)
+    except OSError:
+        return Lark(grammar, **options)
+
+
+def _table_file() -> str:
+    """Where lark keeps the parse tables between runs (a quarter of a second each time); it checks their hash."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = os.path.join(home, "dslc")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return os.path.join(folder, f"grammar-{os.getuid() if hasattr(os, 'getuid') else 0}.tables")
 
 
 def parse(source: Source, reporter: Reporter) -> Parsed:
@@ -122,9 +139,9 @@ def parse(source: Source, reporter: Reporter) -> Parsed:
     parsed.comments = list(_comments(source))
     definitions: list[t.Definition] = []
     found_any = False
-    for start, end in _chunks(source):
+    for start, end in chunks(source):
         found_any = True
-        outcome = _parse_definition(source, start, end)
+        outcome = parse_definition(source, start, end)
         if isinstance(outcome, Diagnostic):
             reporter.add(outcome)
             words = source.text[start:end].split("(")[0].split("[")[0].split()
@@ -137,7 +154,7 @@ def parse(source: Source, reporter: Reporter) -> Parsed:
     return parsed
 
 
-def _chunks(source: Source) -> Iterator[tuple[int, int]]:
+def chunks(source: Source) -> Iterator[tuple[int, int]]:
     """Character ranges of the top-level definitions, each with the comment lines before it.
 
     A line at the margin begins one, unless it is a comment or closes a bracket of the one above.
@@ -161,7 +178,7 @@ def _comments(source: Source) -> Iterator[Comment]:
             yield Comment(Span(source, match.start(), match.end()), own_line)
 
 
-def _parse_definition(source: Source, start: int, end: int) -> list[t.Definition] | Diagnostic:
+def parse_definition(source: Source, start: int, end: int) -> list[t.Definition] | Diagnostic:
     def span_of(token: Token) -> Span:
         low = start + (token.start_pos or 0)
         high = start + (token.end_pos if token.end_pos is not None else (token.start_pos or 0))
