@@ -62,7 +62,7 @@ def quotient(a: Size, b: Size) -> Size | sp.Expr:
     return tidy(sp.sympify(a, strict=True) / b)
 
 
-# ---- printing -----------------------------------------------------------------------------------------------
+# ---- printing ------------------------------------------------------------------------------------
 
 
 def show(size: Size | sp.Basic) -> str:
@@ -77,7 +77,7 @@ def show(size: Size | sp.Basic) -> str:
 def _show(e: sp.Basic, level: int) -> str:
     """`level`: 0 anything, 1 inside a product, 2 inside a power."""
     if isinstance(e, sp.Symbol):
-        return e.name
+        return str(e.name)
     if isinstance(e, sp.Add):
         terms = sorted(e.args, key=lambda a: (a.is_number, bool(a.could_extract_minus_sign()), str(a)))
         text = ""
@@ -114,7 +114,7 @@ def _wrap(text: str, parentheses: bool) -> str:
     return f"({text})" if parentheses else text
 
 
-# ---- facts and proofs -----------------------------------------------------------------------------------------
+# ---- facts and proofs ----------------------------------------------------------------------------
 
 
 @dataclass

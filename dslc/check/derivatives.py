@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dslc.check import calls, expressions
+from dslc.check import expressions, instance_calls, tensor_reads
 from dslc.check.indices import Scope
 from dslc.check.program import (
     AlongAxis,
@@ -22,14 +22,14 @@ from dslc.check.program import (
     Tensor,
 )
 from dslc.check.program import Derivative as DerivativeStmt
-from dslc.check.values import Val, is_float
+from dslc.check.values import Val, is_float, whole_tensor
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import DERIVATIVES
 from dslc.syntax import tree as t
 
 if TYPE_CHECKING:
-    from dslc.check.calls import Given
+    from dslc.check.call_arguments import Given
 
 NOTHING = Val()
 
@@ -45,7 +45,7 @@ def derivative(scope: Scope, node: t.Call, kind: str, given: list[Given]) -> Val
     by = given[1].value(scope)
     if of.poisoned or by.poisoned:
         return NOTHING
-    wrt = calls.whole_tensor(by)
+    wrt = whole_tensor(by)
     if wrt is None or not isinstance(given[1].node, t.Name | t.Member):
         frame.report(kinds.DERIVATIVE_BY(Label(given[1].span), kind=kind, found=given[1].node.span.text))
         return NOTHING
@@ -61,11 +61,11 @@ def derivative(scope: Scope, node: t.Call, kind: str, given: list[Given]) -> Val
         )
         return NOTHING
     if kind in ("grad", "hessian") and of.axes:
-        shape = expressions.shape_text(frame, of.axes)
+        found = expressions.shape_text(frame, of.axes)
         help = f"reduce it, for example `{kind}(sum({given[0].node.span.text}), {given[1].node.span.text})`"
-        frame.report(kinds.DERIVATIVE_SCALAR(Label(given[0].span), kind=kind, found=f"the shape {shape}", help=help))
+        frame.report(kinds.DERIVATIVE_SCALAR(Label(given[0].span), kind=kind, found=f"the shape {found}", help=help))
         return NOTHING
-    value = calls.materialise_over(scope, of, (), given[0].span, "of")
+    value = instance_calls.materialise_over(scope, of, (), given[0].span, "of")
     if not depends(frame.body, value, wrt):
         label = Label(given[1].span)
         frame.report(
@@ -80,16 +80,16 @@ def derivative(scope: Scope, node: t.Call, kind: str, given: list[Given]) -> Val
         like = wrt if kind == "jvp" else value
         aligned = expressions.align(
             scope,
-            [(given[1].node, expressions.whole(scope, like, given[1].span)), (given[2].node, direction_val)],
+            [(given[1].node, tensor_reads.whole(scope, like, given[1].span)), (given[2].node, direction_val)],
             node.span,
         )
         if aligned is None:
             return NOTHING
         if len(direction_val.axes) != len(like.shape):
-            shape = expressions.shape_text(frame, direction_val.axes)
-            frame.report(kinds.DIRECTION_SHAPE(Label(given[2].span), kind=kind, found=shape, like=like.name))
+            found = expressions.shape_text(frame, direction_val.axes)
+            frame.report(kinds.DIRECTION_SHAPE(Label(given[2].span), kind=kind, found=found, like=like.name))
             return NOTHING
-        direction = calls.materialise_over(scope, direction_val, (), given[2].span, "direction")
+        direction = instance_calls.materialise_over(scope, direction_val, (), given[2].span, "direction")
     shapes = {
         "grad": wrt.shape, "jvp": value.shape, "vjp": wrt.shape, "jacobian": (*value.shape, *wrt.shape),
         "hessian": (*wrt.shape, *wrt.shape),
@@ -98,10 +98,10 @@ def derivative(scope: Scope, node: t.Call, kind: str, given: list[Given]) -> Val
     origins = tuple((node.span, "") for _ in shape)
     output = frame.new_tensor(kind, wrt.dtype, shape, span=node.span, origins=origins)
     frame.emit(DerivativeStmt(kind, output, value, wrt, direction, node.span))
-    return expressions.whole(scope, output, node.span)
+    return tensor_reads.whole(scope, output, node.span)
 
 
-# ---- dependence -------------------------------------------------------------------------------------------------------
+# ---- dependence ----------------------------------------------------------------------------------
 
 
 def depends(body: list[Stmt], value: Tensor, on: Tensor) -> bool:
@@ -171,8 +171,8 @@ def _sources(statement: Stmt) -> list[Tensor]:
 
 def tensors_in(exprs: list[Expr]) -> list[Tensor]:
     """The tensors that expressions read."""
-    from dslc.check.expressions import _operands
     from dslc.check.program import Read
+    from dslc.check.renaming import operands
 
     found: list[Tensor] = []
     seen: set[int] = set()
@@ -184,5 +184,5 @@ def tensors_in(exprs: list[Expr]) -> list[Tensor]:
         seen.add(id(node))
         if isinstance(node, Read):
             found.append(node.tensor)
-        stack.extend(_operands(node))
+        stack.extend(operands(node))
     return found

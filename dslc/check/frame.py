@@ -161,8 +161,8 @@ class Frame:
         if name in self.step_locals:
             place, index = self.step_locals[name]
             label = Label(place, "defined here, in a step")
-            help = f"to keep all steps, give it the index: `{name}[..., {index}] = ...`"
-            self.report(kinds.STEP_LOCAL(Label(span), label, name=name, index=index, help=help))
+            keep = f"to keep all steps, give it the index: `{name}[..., {index}] = ...`"
+            self.report(kinds.STEP_LOCAL(Label(span), label, name=name, index=index, help=keep))
             return
         if name in INITIALIZERS and name not in BUILTIN_NAMES:
             help: str | None = f"`{name}` is an initialiser; write it after `~` in a `param`"

@@ -11,7 +11,7 @@ from dslc.check.program import Affine, Apply, Constant, Data, Expr, Index, Index
 from dslc.check.values import is_int
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
-from dslc.sizes import Size, floor_div, modulo, quotient, show, tidy
+from dslc.sizes import Size, floor_div, quotient, tidy
 from dslc.source import Span
 
 
@@ -69,6 +69,8 @@ class Scope:
     axis_name: str | None = None
     #: names on the left-hand side: they may not be bound again inside
     kept: set[str] = field(default_factory=set)
+    #: indices of the left-hand side need not occur on the right
+    repeats: bool = False
     failed: set[Index] = field(default_factory=set)
 
     # ---- names
@@ -160,6 +162,8 @@ class Scope:
         return not failed
 
     def _require(self, index: Index) -> None:
+        if any(index is state.index for state in self.frame.scans):
+            return  # a later equation of the step may give the range; the end of the scan looks
         if index.size is None and index not in self.failed:
             self.failed.add(index)
             self.frame.report(kinds.RANGE_UNKNOWN(Label(index.span), name=index.name or "..."))
@@ -257,7 +261,10 @@ class Scope:
         )
         label = Label(read.axis_span, f"reaches {reach}; {axis}" if reach else axis)
         if isinstance(position, Data):
-            help = f"declare the bound of the data (`i32[...] < {self.frame.show(size)}`), or write `clamp({text})` or `({read.span.text} else 0)`"
+            help = (
+                f"declare the bound of the data (`i32[...] < {self.frame.show(size)}`), "
+                f"or write `clamp({text})` or `({read.span.text} else 0)`"
+            )
             self.frame.report(kinds.MAY_LEAVE_RANGE(label, text=text, name=read.name, help=help))
         elif outside:
             help = f"write `({read.span.text} else 0)`, or `wrap({text})` or `clamp({text})`, if that is meant"
@@ -280,7 +287,7 @@ def _strides(indices: tuple[Index, ...]) -> tuple[tuple[Index, Size], ...]:
     return tuple(reversed(terms))
 
 
-# ---- sizes in words ---------------------------------------------------------------------------------------------
+# ---- sizes in words ------------------------------------------------------------------------------
 
 
 def _placeholder(size: Size) -> bool:
@@ -303,7 +310,7 @@ def _reach(frame: Frame, low: Size | None, high: Size | None) -> str:
     return a if a == b else f"{a} to {b}"
 
 
-# ---- intervals ----------------------------------------------------------------------------------------------------
+# ---- intervals -----------------------------------------------------------------------------------
 
 
 def interval_affine(frame: Frame, terms: object, offset: Size) -> tuple[Size | None, Size | None]:
@@ -406,7 +413,7 @@ def _union(frame: Frame, x: Bounds, y: Bounds) -> Bounds:
     return pick(x[0], y[0], True), pick(x[1], y[1], False)
 
 
-# ---- from expressions to positions --------------------------------------------------------------------------------
+# ---- from expressions to positions ---------------------------------------------------------------
 
 
 def affine(e: Expr) -> Affine | None:
@@ -450,8 +457,3 @@ def reads_data(e: Expr) -> bool:
         if isinstance(node, Apply):
             stack.extend(node.args)
     return False
-
-
-__all__ = [
-    "Evidence", "PendingGroup", "PendingRead", "Scope", "affine", "interval", "modulo", "reads_data", "show",
-]  # fmt: skip

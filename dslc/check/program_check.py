@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dslc.check import definitions, lint, statements
+from dslc.check import definitions, lint, signatures, statements, training, where_clauses
 from dslc.check.frame import Checker, Frame, GiveUp
 from dslc.check.program import Instance, Program, TrainProgram
 from dslc.check.values import FunctionValue, Shared, Static
@@ -19,6 +19,7 @@ def check_program(file: File, reporter: Reporter, settings: Mapping[str, object]
     """Check all definitions of a file. What can be checked by itself is; the rest where it is called."""
     checker = Checker(reporter)
     program = Program()
+    _check_settings(file, reporter, settings or {})
     recursive = find_recursion(file, reporter)
     checker.faulty |= recursive
     try:
@@ -35,11 +36,22 @@ def check_program(file: File, reporter: Reporter, settings: Mapping[str, object]
     return program
 
 
+def _check_settings(file: File, reporter: Reporter, settings: Mapping[str, object]) -> None:
+    """Every setting must be an argument of a model."""
+    models = [d for d in file.own if isinstance(d.node, t.Layer) and d.node.word == "model"]
+    names = [f.name for d in models for f in d.node.formals if not isinstance(f.kind, t.Type)]
+    for name in settings:
+        if name not in names and models:
+            help = did_you_mean(name, names) or "it has " + (", ".join(f"`{n}`" for n in names) or "none")
+            place = Label(models[-1].name_span)
+            reporter.add(kinds.UNKNOWN_ARGUMENT(place, name=name, callee=models[-1].node.name, help=help))
+
+
 def _check_definition(checker: Checker, program: Program, defined: Defined, settings: Mapping[str, object]) -> None:
     node = defined.node
     before = len(checker.reporter.errors)
     if isinstance(node, t.Optimizer):
-        instance = definitions.check_optimizer(checker, defined)
+        instance = training.check_optimizer(checker, defined)
     else:
         own = settings if isinstance(node, t.Layer) and node.word == "model" else {}
         instance = definitions.check_by_itself(checker, defined, own)
@@ -77,7 +89,7 @@ def check_train(checker: Checker, file: File, node: t.Train, settings: Mapping[s
     model_formals = {f.name: f for f in model.formals if isinstance(f.kind, t.Type)}
     if definitions.own_types(frame, defined) is None:
         return None
-    if not definitions.assume_where(frame, model.where):
+    if not where_clauses.assume_where(frame, model.where):
         return None
     formals: list[t.Formal] = []
     for formal in node.formals:
@@ -95,9 +107,9 @@ def check_train(checker: Checker, file: File, node: t.Train, settings: Mapping[s
         return None
     frame.names.update(own)  # type: ignore[arg-type]
     types = definitions.own_types(frame, as_layer)
-    if types is None or not definitions.assume_where(frame, node.where):
+    if types is None or not where_clauses.assume_where(frame, node.where):
         return None
-    if not definitions.bind_signature(frame, None, as_layer, types, node.span):
+    if not signatures.bind_signature(frame, None, as_layer, types, node.span):
         return None
     for name in statics:
         if name not in own and isinstance(frame.names.get(name), Static):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dslc.check import expressions
+from dslc.check import expressions, static_values, tensor_reads
 from dslc.check.frame import Frame
 from dslc.check.indices import PendingRead, Scope, affine
 from dslc.check.program import Affine, Carried, Index, Read, Scan, Tensor
-from dslc.check.values import FunctionValue, Static, Val, is_float, lower, promote
+from dslc.check.values import Static, Val, is_float, lower
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import CASTS
@@ -86,7 +86,7 @@ def read_carried(scope: Scope, node: t.Access, tensor: Tensor) -> Val:
     found = _sequence(frame, tensor)
     assert found is not None
     state, sequence = found
-    items = expressions.expand_items(scope, node.items, len(tensor.shape), node, tensor)
+    items = tensor_reads.expand_items(scope, node.items, len(tensor.shape), node, tensor)
     if items is None:
         return Val()
     positions = []
@@ -94,7 +94,7 @@ def read_carried(scope: Scope, node: t.Access, tensor: Tensor) -> Val:
     free: dict[Index, None] = {}
     for axis, item in enumerate(items):
         if axis != sequence.axis:
-            part = expressions.position(scope, node, tensor, axis, item, False)
+            part = tensor_reads.position(scope, node, tensor, axis, item, False)
             if part is None:
                 return Val()
             positions.append(part[0])
@@ -141,7 +141,7 @@ def _offset(where: Affine, state: ScanState) -> int | None:
     return -where.offset if state.node.reversed else where.offset
 
 
-# ---- opening and closing --------------------------------------------------------------------------------------------
+# ---- opening and closing -------------------------------------------------------------------------
 
 
 def open_scan(frame: Frame, node: t.Scan, starts: list[t.Start]) -> ScanState | None:
@@ -153,8 +153,8 @@ def open_scan(frame: Frame, node: t.Scan, starts: list[t.Start]) -> ScanState | 
     state = ScanState(node, frame.new_index(node.name, None, _head(node)))
     if node.high is not None and node.low is not None:
         scope = Scope(frame)
-        low = expressions.as_size(scope, node.low, least=0, what="the first step")
-        high = expressions.as_size(scope, node.high, what="the number of steps")
+        low = static_values.as_size(scope, node.low, least=0, what="the first step")
+        high = static_values.as_size(scope, node.high, what="the number of steps")
         if low is None or high is None:
             return None
         if low != 0:
@@ -232,13 +232,13 @@ def close_scan(frame: Frame, state: ScanState, body: list, starts: list[t.Start]
 
 def _start_value(frame: Frame, state: ScanState, sequence: Sequence_) -> Tensor | None:
     """Check `start h[n, k] = ...` against the sequence without its scanned axis."""
-    from dslc.check import statements
+    from dslc.check import equations
 
     node = sequence.start
     assert node is not None
     shape = [s for axis, s in enumerate(sequence.tensor.shape) if axis != sequence.axis]
     origins = tuple(o for axis, o in enumerate(sequence.tensor.origins) if axis != sequence.axis)
-    tensor = statements.define_value(frame, node.target, node.value, f"{node.target.name}_start", shape, origins)
+    tensor = equations.define_value(frame, node.target, node.value, f"{node.target.name}_start", shape, origins)
     if tensor is not None and is_float(tensor.dtype) and not is_float(sequence.tensor.dtype):
         frame.report(
             kinds.WRONG_DTYPE(
@@ -246,15 +246,3 @@ def _start_value(frame: Frame, state: ScanState, sequence: Sequence_) -> Tensor 
             )
         )
     return tensor
-
-
-__all__ = [
-    "FunctionValue",
-    "ScanState",
-    "Sequence_",
-    "close_scan",
-    "is_carried",
-    "open_scan",
-    "promote",
-    "read_carried",
-]

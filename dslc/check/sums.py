@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
 from dslc.check.program import Tensor
-from dslc.check.values import FunctionValue, Poison, Shared, Static, Val, is_int
+from dslc.check.values import FunctionValue, Static, Val, is_int
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import ALONG_AXIS, CASTS, DRAWS, REDUCTIONS
@@ -19,7 +19,7 @@ from dslc.syntax import tree as t
 REST = "..."
 
 
-# ---- which names are indices --------------------------------------------------------------------------------------
+# ---- which names are indices ---------------------------------------------------------------------
 
 
 def collect_index_names(frame: Frame, nodes: list[t.Node]) -> set[str]:
@@ -75,7 +75,7 @@ def _is_number(frame: Frame, name: str) -> bool:
     return isinstance(binding, Tensor) and not binding.shape and is_int(binding.dtype)
 
 
-# ---- what a call with bracketed indices does to them ----------------------------------------------------------------
+# ---- what a call with bracketed indices does to them ---------------------------------------------
 
 
 def binder_names(items: tuple[t.Item, ...]) -> tuple[list[str], list[str]]:
@@ -102,7 +102,7 @@ def binder_kind(frame: Frame, name: str) -> str | None:
     """`reduce` (the index disappears), `keep` (it stays), `join` (own range in each argument), or None."""
     binding = frame.lookup_function(name)
     if isinstance(binding, Val):
-        binding = binding.function  # type: ignore[assignment]
+        binding = binding.function
     if not isinstance(binding, FunctionValue):
         return None
     if binding.builtin is not None:
@@ -149,7 +149,7 @@ def keeps_axis(defined: Defined, depth: int = 0) -> bool:
     return False
 
 
-# ---- uses -------------------------------------------------------------------------------------------------------------
+# ---- uses ----------------------------------------------------------------------------------------
 
 
 class Placement:
@@ -285,6 +285,3 @@ def _called(node: t.Expr) -> str:
     if isinstance(node, t.Compare):
         return node.op
     return "if" if isinstance(node, t.Choose) else "this expression"
-
-
-__all__ = ["REST", "Placement", "Poison", "Shared", "binder_kind", "binder_names", "collect_index_names", "keeps_axis"]

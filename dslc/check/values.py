@@ -134,7 +134,7 @@ def lower(val: Val) -> Expr:
         return val.expr
     static = val.static
     if isinstance(static, sp.Basic):
-        return SizeValue(static, static_dtype(static))  # type: ignore[arg-type]
+        return SizeValue(static, static_dtype(static))
     assert isinstance(static, int | float), static
     return Constant(static, static_dtype(static))
 

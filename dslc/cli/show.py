@@ -58,7 +58,7 @@ def show(context: click.Context, spec: str, stage: str) -> None:
         click.echo(library_text(spec))
 
 
-# ---- the syntax tree ------------------------------------------------------------------------------------
+# ---- the syntax tree -----------------------------------------------------------------------------
 
 
 def dump(root: Node) -> str:
@@ -111,7 +111,7 @@ def _contents(node: Node) -> tuple[list[str], list[tuple[str, Node]]]:
     return words, below
 
 
-# ---- the standard library -------------------------------------------------------------------------------
+# ---- the standard library ------------------------------------------------------------------------
 
 
 def library_sources() -> Iterator[Source]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import string
 import sys
 from importlib import resources
@@ -9,6 +10,8 @@ from pathlib import Path
 
 from dslc.diagnostics.kinds import KINDS, Kind
 from dslc.diagnostics.render import printable, render
+from dslc.diagnostics.report import Reporter
+from dslc.source import Source
 
 COMMAND = "python -m dslc.diagnostics.index"
 
@@ -30,10 +33,16 @@ def example(code: str) -> str | None:
 
 
 def example_report(code: str, text: str, color: bool = False) -> str:
-    """What dslc says about an example."""
-    from dslc.frontend import check_text
+    """What dslc says about an example, as if it were run in the folder of the examples."""
+    from dslc.check.program_check import check_program
+    from dslc.resolve.files import resolve_source
 
-    return "\n\n".join(render(diagnostic, color) for diagnostic in check_text(text, f"{code}.dsl").diagnostics)
+    reporter = Reporter()
+    with resources.as_file(resources.files("dslc.diagnostics").joinpath("examples")) as folder:
+        file = resolve_source(Source(f"{code}.dsl", text), folder, reporter, folder / f"{code}.dsl")
+        check_program(file, reporter)
+        report = "\n\n".join(render(diagnostic, color) for diagnostic in reporter.sorted())
+        return report.replace(f"{folder}{os.sep}", "")
 
 
 def render_index() -> str:

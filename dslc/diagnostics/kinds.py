@@ -48,7 +48,7 @@ def _kind(code: str, message: str, help: str | None = None, *, cause: str, cure:
     return KINDS[code]
 
 
-# ---- E00: the text ------------------------------------------------------------------------------------
+# ---- E00: the text -------------------------------------------------------------------------------
 
 UNREADABLE = _kind(
     "E0001",
@@ -113,7 +113,7 @@ INVISIBLE_CHARACTER = _kind(
     cure="Delete the character.",
 )
 
-# ---- E01: syntax ----------------------------------------------------------------------------------------
+# ---- E01: syntax ---------------------------------------------------------------------------------
 
 SYNTAX = _kind(
     "E0101",
@@ -231,7 +231,7 @@ NUMBER_TOO_LARGE = _kind(
     cure="Write a smaller number; `inf` is infinity.",
 )
 
-# ---- E02: names ---------------------------------------------------------------------------------------------
+# ---- E02: names ----------------------------------------------------------------------------------
 
 UNKNOWN_NAME = _kind(
     "E0201",
@@ -257,7 +257,7 @@ INDEX_SHADOWS = _kind(
     "E0204",
     "expected a free name for an index, found `{name}`, which is {what}",
     "choose another letter for the index",
-    cause="An index has the name of a size or of another number in scope, so that a reader could not tell which is meant.",
+    cause="An index has the name of a size or of another number in scope: a reader could not tell which is meant.",
     cure="Rename the index. By convention sizes are capitals and indices small letters.",
 )
 SHADOWS_BUILTIN = _kind(
@@ -397,7 +397,7 @@ NOT_A_VALUE = _kind(
     cure="Call the function; name layers with `use`.",
 )
 
-# ---- E03: indices and sizes -----------------------------------------------------------------------------------
+# ---- E03: indices and sizes ----------------------------------------------------------------------
 
 SIZES_DIFFER = _kind(
     "E0301",
@@ -685,7 +685,7 @@ DIVISION_BY_ZERO = _kind(
     cure="Mend the arithmetic.",
 )
 
-# ---- E04: types -------------------------------------------------------------------------------------------------
+# ---- E04: types ----------------------------------------------------------------------------------
 
 WRONG_DTYPE = _kind(
     "E0401",
@@ -775,7 +775,7 @@ SEVERAL_RESULTS = _kind(
     cure="Give the results names in an equation of their own.",
 )
 
-# ---- E05: calls ---------------------------------------------------------------------------------------------------
+# ---- E05: calls ----------------------------------------------------------------------------------
 
 MISSING_ARGUMENT = _kind(
     "E0501",
@@ -867,7 +867,7 @@ ONLY_IN_INDEX = _kind(
     cure="Write it inside the brackets; `clip(x, low, high)` clips values.",
 )
 
-# ---- E06: scans, states, derivatives given by hand ----------------------------------------------------------------------
+# ---- E06: scans, states, derivatives given by hand -----------------------------------------------
 
 READS_FUTURE = _kind(
     "E0601",
@@ -908,7 +908,7 @@ BACKWARD_SIGNATURE = _kind(
     cure="List them in the order of the signature.",
 )
 
-# ---- E07: derivatives and training -----------------------------------------------------------------------------------------
+# ---- E07: derivatives and training ---------------------------------------------------------------
 
 LOSS_NOT_SCALAR = _kind(
     "E0701",
@@ -996,7 +996,7 @@ MODEL_NOT_USED = _kind(
     cure="Call the model.",
 )
 
-# ---- W08: warnings ------------------------------------------------------------------------------------------------------
+# ---- W08: warnings -------------------------------------------------------------------------------
 
 UNUSED_PARAMETER = _kind(
     "W0801",

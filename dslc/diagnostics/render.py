@@ -154,7 +154,7 @@ def _position(span: Span) -> dict[str, object]:
     }  # fmt: skip
 
 
-# ---- source lines with their labels ---------------------------------------------------------------------
+# ---- source lines with their labels --------------------------------------------------------------
 
 
 def _place(source: Source, labels: list[Label]) -> str:

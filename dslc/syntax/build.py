@@ -310,7 +310,7 @@ class _Builder:
         return t.Binary("^", base, exponent, span=span)
 
     def on_access(self, span: Span, base: t.Expr, items: Any) -> t.Access:
-        return t.Access(base, items, span=span)
+        return t.Access(base, items or (), span=span)
 
     def on_call(self, span: Span, callee: t.Expr, arguments: Any) -> t.Call:
         return t.Call(callee, arguments or (), span=span)

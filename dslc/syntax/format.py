@@ -56,7 +56,7 @@ def format_source(parsed: Parsed) -> str:
     return text
 
 
-# ---- lines and comments in the order of the file --------------------------------------------------------
+# ---- lines and comments in the order of the file -------------------------------------------------
 
 
 def _heads(node: t.Node, indent: int) -> Iterator[_Head]:
@@ -136,7 +136,7 @@ def _blank_above(source: Source, offset: int) -> bool:
     return line > 1 and not source.line(line - 1).strip()
 
 
-# ---- blank lines between definitions --------------------------------------------------------------------
+# ---- blank lines between definitions -------------------------------------------------------------
 
 
 def _set_definitions_apart(entries: list[_Entry]) -> None:

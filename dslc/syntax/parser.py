@@ -51,7 +51,7 @@ class Parsed:
     broken: set[str] = field(default_factory=set)
 
 
-# ---- loading --------------------------------------------------------------------------------------------
+# ---- loading -------------------------------------------------------------------------------------
 
 
 def load(path: Path, name: str, reporter: Reporter) -> Source | None:
@@ -101,7 +101,7 @@ def _scan_characters(source: Source, reporter: Reporter) -> bool:
     return good
 
 
-# ---- the parser -----------------------------------------------------------------------------------------
+# ---- the parser ----------------------------------------------------------------------------------
 
 
 @cache
@@ -201,7 +201,7 @@ def parse_definition(source: Source, start: int, end: int) -> list[t.Definition]
     except LayoutError as error:
         return error.diagnostic
     except UnexpectedCharacters as error:
-        return explain.unexpected_character(source, start + error.pos_in_stream)
+        return explain.unexpected_character(source, start + (error.pos_in_stream or 0))
     except UnexpectedToken as error:
         return explain.unexpected_token(error.token, _accepted(text, tokens, error.token), tokens, span_of)
     except Refused as error:
@@ -215,4 +215,4 @@ def _accepted(text: str, tokens: list[Token], bad: Token) -> set[str]:
         if token is bad:
             break
         parser.feed_token(token)
-    return parser.accepts()
+    return set(parser.accepts())

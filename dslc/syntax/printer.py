@@ -60,7 +60,7 @@ class Part:
     body: tuple[t.Statement, ...] = ()
 
 
-# ---- public ---------------------------------------------------------------------------------------------
+# ---- public --------------------------------------------------------------------------------------
 
 
 def print_module(module: t.Module) -> str:
@@ -119,7 +119,7 @@ def _lines(node: t.Node, indent: int) -> Iterator[str]:
             yield from _lines(statement, indent + STEP)
 
 
-# ---- definitions and statements -------------------------------------------------------------------------
+# ---- definitions and statements ------------------------------------------------------------------
 
 
 def _opener(node: t.Node) -> Doc:
@@ -278,7 +278,7 @@ def _fragment(node: Fragment) -> Doc:
             return _expression(node)
 
 
-# ---- items of an access ---------------------------------------------------------------------------------
+# ---- items of an access --------------------------------------------------------------------------
 
 
 def _items(items: Iterable[t.Item], binding: bool) -> Doc:
@@ -316,7 +316,7 @@ def _index(node: t.Expr) -> Doc:
     return _expression(node, spacing=spacing)
 
 
-# ---- expressions ----------------------------------------------------------------------------------------
+# ---- expressions ---------------------------------------------------------------------------------
 
 
 def _level(node: t.Expr) -> Level:

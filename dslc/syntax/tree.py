@@ -47,7 +47,7 @@ class Node:
             stack.extend(reversed(list(node.children())))
 
 
-# ---- expressions ----------------------------------------------------------------------------------
+# ---- expressions ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class Pipe(Node):
     stages: tuple[Expr, ...]
 
 
-# ---- items of an access -----------------------------------------------------------------------------
+# ---- items of an access --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ Expr = Union[
 ]  # fmt: skip
 Item = Union[Rest, Group, Slice, Into, Expr]
 
-# ---- types, parameters of definitions ---------------------------------------------------------------
+# ---- types, parameters of definitions ------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ class IndexSize(Node):
 
 Condition = Union[IndexSize, Expr]
 
-# ---- statements ---------------------------------------------------------------------------------------
+# ---- statements ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -429,7 +429,7 @@ Statement = Union[
     Backward, Objective, Using, Metric, Freeze, Expose,
 ]  # fmt: skip
 
-# ---- definitions ----------------------------------------------------------------------------------------
+# ---- definitions ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,308 @@
+"""Operations along one axis that keep or replace it: running sums, sorting, joins, top-k, Fourier, prefixes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dslc.check.indices import Scope
+from dslc.check.program import (
+    Affine,
+    AlongAxis,
+    Index,
+    Join,
+    Read,
+    Tensor,
+)
+from dslc.check.sums import REST
+from dslc.check.values import Shared, Val, is_float, is_int, lower, promote
+from dslc.diagnostics import kinds
+from dslc.diagnostics.report import Label
+from dslc.sizes import Size, tidy
+from dslc.source import Span
+from dslc.syntax import tree as t
+
+if TYPE_CHECKING:
+    from dslc.check.call_arguments import Given
+from dslc.check import (
+    brackets,
+    call_arguments,
+    definitions,
+    expressions,
+    instance_calls,
+    scans,
+    signatures,
+    static_values,
+)
+
+NOTHING = Val()
+
+
+def mapped_indices(scope: Scope, vals: Sequence[Val], without: Sequence[Index]) -> tuple[Index, ...]:
+    """The free named indices of values, less those of the operation and of scans around it."""
+    steps = scans.active_indices(scope.frame)
+    found: dict[Index, None] = {}
+    for val in vals:
+        own = {*val.axes, *without}
+        found.update({i: None for i in val.free if i not in own and i not in steps})
+    return tuple(found)
+
+
+def one_index(scope: Scope, callee: t.Access, name: str) -> tuple[str, t.Expr | None, Span] | None:
+    names = brackets.bracket_names(scope, callee, name)
+    if names is None:
+        return None
+    if len(names) != 1 or names[0][0] == REST:
+        scope.frame.report(kinds.ONE_INDEX(Label(callee.span), name=name, found=len(names)))
+        return None
+    return names[0]
+
+
+def along_axis(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list[Given]) -> Val:
+    """`cumsum[t](x[n, t])`: one result per position, the index stays."""
+    entry = one_index(scope, callee, name)
+    if entry is None or not brackets.arity(scope, node, name, given, 1, 1):
+        return NOTHING
+    found = brackets.free_indices(scope, [entry])
+    val = given[0].value(scope)
+    if found is None or val.poisoned or not expressions.numbers(scope, [(given[0].node, val)], name):
+        return NOTHING
+    index = found[0]
+    if index not in val.free:
+        scope.failed.add(index)
+        scope.frame.report(kinds.UNUSED_BOUND_INDEX(Label(entry[2]), name=entry[0], function=name))
+        return NOTHING
+    order = mapped_indices(scope, [val], [index])
+    if not instance_calls.resolved(scope, (*order, index)):
+        return NOTHING
+    tensor = instance_calls.materialise_over(scope, val, (*order, index), node.span, name)
+    dtype = "i64" if name == "argsort" else val.dtype
+    below = index.size if name == "argsort" else None
+    output = scope.frame.new_tensor(name, dtype, tensor.shape, span=node.span, below=below, origins=tensor.origins)
+    scope.frame.emit(AlongAxis(name, (output,), (tensor,), len(order), span=node.span))
+    return _read_along(output, (*order, index), val.axes, node.span)
+
+
+def _read_along(tensor: Tensor, named: Sequence[Index], axes: Sequence[Index], span: Span) -> Val:
+    indices = (*named, *axes)
+    read = Read(tensor, tuple(Affine(((i, 1),), 0) for i in indices), tensor.dtype, span=span)
+    return Val(read, tuple(axes), dict.fromkeys(indices))
+
+
+def concat(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> Val:
+    """`concat[t](a[n, t], b[n, t], c[n])`: each argument has its own range of t; without t it fills one place."""
+    frame = scope.frame
+    entry = one_index(scope, callee, "concat")
+    if entry is None or not brackets.arity(scope, node, "concat", given, 1, 1000):
+        return NOTHING
+    name, bound_size, span = entry
+    parts: list[tuple[Val, Index]] = []
+    for argument in given:
+        index = frame.new_index(name, None, span)
+        scope.levels.append({name: (index,)})
+        val = argument.value(scope)
+        scope.levels.pop()
+        if val.poisoned or (val.dtype != "bool" and not expressions.numbers(scope, [(argument.node, val)], "concat")):
+            return NOTHING
+        if index not in val.free:
+            index.size = 1
+        if index.size is None:
+            frame.report(
+                kinds.RANGE_UNKNOWN(Label(argument.span), name=name, help=f"let one read use `{name}` plainly")
+            )
+            return NOTHING
+        parts.append((val, index))
+    if len({val.dtype == "bool" for val, _ in parts}) > 1:
+        frame.report(kinds.BOOL_ARITHMETIC(Label(node.span), op="concat"))
+        return NOTHING
+    aligned = expressions.align(scope, [(g.node, v) for g, (v, _) in zip(given, parts, strict=True)], node.span)
+    if aligned is None:
+        return NOTHING
+    vals, axes = aligned
+    joined = scope.find(name, span)[0]
+    total: Size = 0
+    for _, index in parts:
+        assert index.size is not None
+        total = tidy(total + index.size)
+    scope.constrain(joined, total, node.span, "", None)
+    if bound_size is not None:
+        size = static_values.as_size(scope, bound_size)
+        if size is not None:
+            scope.constrain(joined, size, bound_size.span)
+    order = mapped_indices(scope, vals, [i for _, i in parts])
+    if not instance_calls.resolved(scope, order):
+        return NOTHING
+    tensors = []
+    dtype = vals[0].dtype
+    for val, (_, index) in zip(vals, parts, strict=True):
+        full = Val(lower(val), axes, {**val.free, **dict.fromkeys(axes)})
+        tensors.append(instance_calls.materialise_over(scope, full, (*order, index), node.span, "part"))
+        dtype = dtype if dtype == "bool" else promote(dtype, val.dtype)
+    shape = (*(i.size for i in order), total, *(a.size for a in axes))
+    bounds = [t_.below for t_ in tensors]
+    below = bounds[0] if is_int(dtype) and bounds and all(b is not None and b == bounds[0] for b in bounds) else None
+    output = frame.new_tensor(
+        "joined", dtype, shape, span=node.span, below=below, origins=tuple((node.span, "") for _ in shape)
+    )
+    frame.emit(Join(output, tuple(tensors), len(order), node.span))
+    return _read_along(output, (*order, joined), axes, node.span)
+
+
+def _into(scope: Scope, callee: t.Access, name: str) -> tuple[t.Into, Index] | None:
+    if len(callee.items) != 1 or not isinstance(callee.items[0], t.Into):
+        help = (
+            f"write the old and the new index: `{name}[v -> j: 5](...)`"
+            if name == "top_k"
+            else f"write the old and the new index: `{name}[t -> f](...)`"
+        )
+        scope.frame.report(kinds.BRACKET_NAMES(Label(callee.span), name=name, help=help))
+        return None
+    item = callee.items[0]
+    target = scope.find(item.target.id, item.target.span)[0]
+    if item.bound is not None:
+        size = static_values.as_size(scope, item.bound, what=f"the range of `{item.target.id}`")
+        if size is None:
+            return None
+        scope.explicit.add(target)
+        scope.constrain(target, size, item.bound.span)
+    return item, target
+
+
+def top_k(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> Val:
+    """`values, places = top_k[v -> j: 5](x[n, v])`."""
+    frame = scope.frame
+    found = _into(scope, callee, "top_k")
+    if found is None or not brackets.arity(scope, node, "top_k", given, 1, 1):
+        return NOTHING
+    item, target = found
+    if target.size is None:
+        help = f"say how many: `top_k[{item.source.id} -> {item.target.id}: 5](...)`"
+        frame.report(kinds.RANGE_UNKNOWN(Label(item.target.span), name=item.target.id, help=help))
+        return NOTHING
+    with brackets.Bound(scope, [(item.source.id, None, item.source.span)]) as bound:
+        val = given[0].value(scope)
+        (source,) = bound.indices()
+    if val.poisoned or not bound.good or not expressions.numbers(scope, [(given[0].node, val)], "top_k"):
+        return NOTHING
+    if source not in val.free:
+        scope.failed.add(source)
+        frame.report(kinds.UNUSED_BOUND_INDEX(Label(item.source.span), name=item.source.id, function="top_k"))
+        return NOTHING
+    order = mapped_indices(scope, [val], [source])
+    if not instance_calls.resolved(scope, (*order, source)):
+        return NOTHING
+    assert source.size is not None
+    if not frame.facts.nonnegative(tidy(source.size - target.size)):
+        a, b = frame.show(target.size), frame.show(source.size)
+        frame.report(kinds.TOP_K_TOO_MANY(Label(item.span), k=a, size=b, help=f"state it: `where {a} <= {b}`"))
+        return NOTHING
+    tensor = instance_calls.materialise_over(scope, val, (*order, source), node.span, "scores")
+    shape = (*(i.size for i in order), target.size, *(a.size for a in val.axes))
+    origins = tuple((node.span, "") for _ in shape)
+    values = frame.new_tensor("top", val.dtype, shape, span=node.span, origins=origins)
+    places = frame.new_tensor("top_at", "i64", shape, span=node.span, below=source.size, origins=origins)
+    frame.emit(AlongAxis("top_k", (values, places), (tensor,), len(order), span=node.span))
+    return Val(several=tuple(_read_along(x, (*order, target), val.axes, node.span) for x in (values, places)))
+
+
+def fourier(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list[Given]) -> Val:
+    """`re, im = fft[t -> f](x[n, t])`: complex numbers are pairs."""
+    frame = scope.frame
+    found = _into(scope, callee, name)
+    if found is None or not brackets.arity(scope, node, name, given, 1, 2):
+        return NOTHING
+    item, target = found
+    with brackets.Bound(scope, [(item.source.id, None, item.source.span)]) as bound:
+        operands = [(g.node, g.value(scope)) for g in given]
+        (source,) = bound.indices()
+    if not bound.good or not expressions.numbers(scope, operands, name):
+        return NOTHING
+    for g, val in operands:
+        if source not in val.free or not is_float(val.dtype):
+            kind = kinds.UNUSED_BOUND_INDEX(Label(g.span), name=item.source.id, function=name)
+            wrong = kinds.WRONG_DTYPE(
+                Label(g.span), what=f"the argument of `{name}`", expected="float", found=val.dtype
+            )
+            frame.report(wrong if source in val.free else kind)
+            scope.failed.add(source)
+            return NOTHING
+    aligned = expressions.align(scope, operands, node.span)
+    order = mapped_indices(scope, [v for _, v in operands], [source])
+    if aligned is None or not instance_calls.resolved(scope, (*order, source)):
+        return NOTHING
+    vals, axes = aligned
+    assert source.size is not None
+    scope.constrain(target, source.size, node.span)
+    tensors = tuple(
+        instance_calls.materialise_over(scope, Val(lower(v), axes, v.free), (*order, source), node.span, "signal")
+        for v in vals
+    )
+    shape = (*(i.size for i in order), source.size, *(a.size for a in axes))
+    origins = tuple((node.span, "") for _ in shape)
+    outputs = tuple(frame.new_tensor(n, "float", shape, span=node.span, origins=origins) for n in ("re", "im"))
+    frame.emit(AlongAxis(name, outputs, tensors, len(order), span=node.span))
+    return Val(several=tuple(_read_along(o, (*order, target), axes, node.span) for o in outputs))
+
+
+def prefix(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> Val:
+    """`prefix[t](op, a[n, t, :], b[n, t, :])`: all prefixes under an associative function of two elements."""
+    frame = scope.frame
+    entry = one_index(scope, callee, "prefix")
+    if entry is None or not brackets.arity(scope, node, "prefix", given, 2, 20):
+        return NOTHING
+    found = brackets.free_indices(scope, [entry])
+    function = call_arguments.function_argument(scope, given[0], "fn")
+    vals = [g.value(scope) for g in given[1:]]
+    if found is None or function is None or any(v.poisoned for v in vals):
+        return NOTHING
+    if isinstance(function, Shared) or function.defined is None or not isinstance(function.defined.node, t.Fn):
+        frame.report(kinds.PREFIX_FUNCTION(Label(given[0].span), expected=2 * len(vals), outputs=len(vals)))
+        return NOTHING
+    target = function.defined.node
+    outputs = 1 if target.expression is not None else len(target.outputs)
+    if len(target.formals) != 2 * len(vals) or outputs != len(vals):
+        declared = Label(function.defined.name_span, "defined here")
+        frame.report(kinds.PREFIX_FUNCTION(Label(given[0].span), declared, expected=2 * len(vals), outputs=len(vals)))
+        return NOTHING
+    (index,) = found
+    for g, val in zip(given[1:], vals, strict=True):
+        if val.expr is None or index not in val.free:
+            scope.failed.add(index)
+            frame.report(kinds.UNUSED_BOUND_INDEX(Label(g.span), name=entry[0], function="prefix"))
+            return NOTHING
+    order = mapped_indices(scope, vals, [index])
+    if not instance_calls.resolved(scope, (*order, index)):
+        return NOTHING
+    tensors = [
+        instance_calls.materialise_over(scope, v, (*order, index), g.span, "element")
+        for v, g in zip(vals, given[1:], strict=True)
+    ]
+    lead = len(order) + 1
+    types = {}
+    for place, formal in enumerate(target.formals):
+        tensor = tensors[place % len(tensors)]
+        span = given[1 + place % len(tensors)].span
+        types[formal.name] = signatures.ArgType(
+            tensor.dtype, tensor.shape[lead:], None, span, tensor, tensor.origins[lead:]
+        )
+    instance = definitions.instantiate(frame, function.defined, types, {}, node.span)
+    if instance is None:
+        return NOTHING
+    results = []
+    for tensor, output in zip(tensors, instance.outputs, strict=True):
+        if len(output.shape) != len(tensor.shape) - lead or any(
+            frame.facts.equal(a, b) is not True for a, b in zip(output.shape, tensor.shape[lead:], strict=True)
+        ):
+            frame.report(
+                kinds.PREFIX_FUNCTION(
+                    Label(given[0].span),
+                    expected=2 * len(vals),
+                    outputs=len(vals),
+                    help="its results must have the shapes of its elements",
+                )
+            )
+            return NOTHING
+        results.append(frame.new_tensor("prefix", tensor.dtype, tensor.shape, span=node.span, origins=tensor.origins))
+    frame.emit(AlongAxis("prefix", tuple(results), tuple(tensors), len(order), instance, node.span))
+    read = tuple(_read_along(r, (*order, index), v.axes, node.span) for r, v in zip(results, vals, strict=True))
+    return read[0] if len(read) == 1 else Val(several=read)

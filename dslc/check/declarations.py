@@ -1,0 +1,179 @@
+"""Declarations: parameters, states, slots, named layers and sizes."""
+
+from __future__ import annotations
+
+from dslc.check import call_arguments, definitions, equations, expressions, signatures, static_values
+from dslc.check.frame import Frame
+from dslc.check.indices import Scope
+from dslc.check.program import (
+    Expr,
+    Index,
+    ParamDecl,
+    StateDecl,
+    Tensor,
+)
+from dslc.check.values import POISON, Shared, Static, is_float, lower
+from dslc.diagnostics import kinds
+from dslc.diagnostics.report import Label
+from dslc.ops.table import INITIALIZERS
+from dslc.resolve.files import did_you_mean
+from dslc.source import Span
+from dslc.syntax import tree as t
+
+
+def claim(frame: Frame, name: str, span: Span) -> bool:
+    """May a declaration take this name? Reports what already has it."""
+    if name in frame.taken:
+        frame.report(kinds.DEFINED_TWICE(Label(span), Label(frame.taken[name], "first defined here"), name=name))
+        return False
+    if isinstance(frame.names.get(name), Tensor):
+        old = frame.names[name]
+        assert isinstance(old, Tensor)
+        frame.report(kinds.DEFINED_TWICE(Label(span), Label(old.span, "first defined here"), name=name))
+        return False
+    frame.taken[name] = span
+    return True
+
+
+def parameter(frame: Frame, node: t.Parameter) -> None:
+    shape = signatures.declared_shape(frame, node.type)
+    dtype = signatures.declared_dtype(frame, node.type)
+    for target in node.targets:
+        if not claim(frame, target.name, target.span):
+            continue
+        if shape is None or dtype is None:
+            frame.names[target.name] = POISON
+            continue
+        if not is_float(dtype):
+            help = "only floats are trained; write a formula for whole numbers"
+            frame.report(
+                kinds.WRONG_DTYPE(
+                    Label(node.type.span),
+                    what=f"the parameter `{target.name}`",
+                    expected="float",
+                    found=dtype,
+                    help=help,
+                )
+            )
+            frame.names[target.name] = POISON
+            continue
+        sizes, origins = shape
+        name = ".".join([target.name, *frame.loop])
+        tensor = frame.new_tensor(name, dtype, sizes, "param", target.span, origins=origins)
+        frame.names[target.name] = tensor
+        declaration = ParamDecl(tensor, "", frozen=node.frozen)
+        if node.given is not None:
+            declaration.initializer = "given"
+            value = given_value(frame, target, node.given, tensor)
+            if value is not None:
+                declaration.indices, declaration.value = value
+        elif target.items is not None:
+            frame.report(
+                kinds.SYNTAX(
+                    Label(target.span),
+                    expected="`=` and a formula",
+                    found="indices without a formula",
+                    help=f"write `param {target.name}[...]: ... = formula`",
+                )
+            )
+        elif node.drawn is not None:
+            drawn_value(frame, node.drawn, declaration)
+        else:
+            declaration.initializer = "glorot" if len(sizes) >= 2 else "zeros"
+        frame.instance.params.append(declaration)
+        frame.instance.param_count += 1
+    definitions.limit_parameters(frame, node.span)
+
+
+def given_value(frame: Frame, target: t.Target, value: t.Expr, tensor: Tensor) -> tuple[tuple[Index, ...], Expr] | None:
+    """`param A[n, k]: [N, K] = formula`: the indices and the formula, over sizes and index values only."""
+    with frame.collecting() as body:
+        made = equations.equation_value(frame, target, value, tensor.shape, tensor.origins, repeats=True)
+    if made is None:
+        return None
+    if len(body) or any(x.shape != () or x.role != "value" for x in _reads(made.expr)):
+        frame.report(kinds.STATIC_NEEDED(Label(value.span), what="an initial value"))
+        return None
+    return tuple(i for axis in made.axes for i in axis), made.expr
+
+
+def _reads(e: Expr) -> list[Tensor]:
+    from dslc.check.derivatives import tensors_in
+
+    return tensors_in([e])
+
+
+def drawn_value(frame: Frame, node: t.Expr, declaration: ParamDecl) -> None:
+    """`~ glorot`, `~ normal(0.02)`."""
+    callee = node.callee if isinstance(node, t.Call) else node
+    arguments = node.arguments if isinstance(node, t.Call) else ()
+    if not isinstance(callee, t.Name) or callee.id not in INITIALIZERS:
+        name = callee.span.text
+        help = did_you_mean(name, INITIALIZERS) or "one of " + ", ".join(f"`{n}`" for n in INITIALIZERS)
+        frame.report(kinds.UNKNOWN_INITIALIZER(Label(node.span), name=name, help=help))
+        return
+    least, most = INITIALIZERS[callee.id]
+    if not least <= len(arguments) <= most:
+        expected = f"{least} to {most} arguments" if least != most else f"{least} argument{'s' * (least != 1)}"
+        frame.report(kinds.ARITY(Label(node.span), name=callee.id, expected=expected, found=len(arguments)))
+        return
+    declaration.initializer = callee.id
+    scope = Scope(frame)
+    values = [expressions.expression(scope, a.value) for a in arguments]
+    if expressions.numbers(scope, [(a.value, v) for a, v in zip(arguments, values, strict=True)], callee.id):
+        declaration.init_args = tuple(lower(v) for v in values)
+    rank = len(declaration.tensor.shape)
+    if callee.id in ("orthogonal", "identity") and rank != 2:
+        frame.report(kinds.INITIALIZER_RANK(Label(node.span), name=callee.id, found=rank))
+
+
+def state(frame: Frame, node: t.State) -> None:
+    shape = signatures.declared_shape(frame, node.type)
+    dtype = signatures.declared_dtype(frame, node.type)
+    if not claim(frame, node.name, node.span):
+        return
+    if shape is None or dtype is None:
+        frame.names[node.name] = POISON
+        return
+    tensor = frame.new_tensor(".".join([node.name, *frame.loop]), dtype, shape[0], "state", node.span, origins=shape[1])
+    scope = Scope(frame)
+    value = expressions.expression(scope, node.value)
+    frame.names[node.name] = tensor
+    if value.poisoned or not expressions.numbers(scope, [(node.value, value)], "="):
+        return
+    if value.axes:
+        frame.report(kinds.SCALAR_EXPECTED(Label(node.value.span), name="state"))
+        return
+    frame.instance.states.append(StateDecl(tensor, lower(value)))
+
+
+def slots(frame: Frame, node: t.Slots) -> None:
+    like = frame.names["param"]
+    assert isinstance(like, Tensor)
+    for part in node.values:
+        if not claim(frame, part.name, part.span):
+            continue
+        scope = Scope(frame)
+        value = expressions.expression(scope, part.value)
+        tensor = frame.new_tensor(part.name, "float", like.shape, "slot", part.span, origins=like.origins)
+        frame.names[part.name] = tensor
+        if not value.poisoned and expressions.numbers(scope, [(part.value, value)], "="):
+            frame.instance.states.append(StateDecl(tensor, lower(value)))
+
+
+def use(frame: Frame, node: t.Use) -> None:
+    if not claim(frame, node.name, node.span):
+        return
+    scope = Scope(frame)
+    function = call_arguments.function_argument(scope, call_arguments.Given(node.value), "layer")
+    if function is None or isinstance(function, Shared):
+        frame.names[node.name] = POISON if function is None else function
+        return
+    path = ".".join([node.name, *frame.loop])
+    frame.names[node.name] = Shared(function, path, node.frozen, node.span)
+
+
+def size(frame: Frame, node: t.Size) -> None:
+    value = static_values.as_size(Scope(frame), node.value, what=f"the size `{node.name}`")
+    if claim(frame, node.name, node.span):
+        frame.names[node.name] = POISON if value is None else Static(value, node.span)

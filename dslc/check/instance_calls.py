@@ -1,0 +1,189 @@
+"""Calls of layers and typed functions: mapping over free indices, results, parameter paths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dslc.check import call_arguments, definitions, expressions, scans, signatures
+from dslc.check.frame import Frame
+from dslc.check.indices import Scope, interval
+from dslc.check.program import Affine, CallFunction, Define, Index, Instance, Read, Tensor
+from dslc.check.values import (
+    Shared,
+    Val,
+    is_int,
+    lower,
+    whole_tensor,
+)
+from dslc.diagnostics import kinds
+from dslc.diagnostics.report import Label
+from dslc.resolve.files import Defined
+from dslc.sizes import Size
+from dslc.source import Span
+from dslc.syntax import tree as t
+
+NOTHING = Val()
+
+
+def apply_instance(
+    scope: Scope, node: t.Call, defined: Defined, bound: call_arguments.Bound, shared: Shared | None
+) -> Val:
+    """Call a layer or a typed function: find its instance, map it over free indices, name the results."""
+    frame = scope.frame
+    target = defined.node
+    steps = scans.active_indices(frame)
+    tensors: dict[str, Val] = {}
+    scalars: list[tuple[t.Expr, Val]] = []
+    for formal in target.formals:
+        value, span = bound[formal.name]
+        if isinstance(value, Val):
+            kind = signatures.formal_kind(frame, defined, formal)
+            if value.static is not None:
+                value = Val(lower(value))
+            tensors[formal.name] = value
+            if kind == "scalar":
+                scalars.append((t.Name("", span=span), value))
+    lifted_axes: tuple[Index, ...] = ()
+    if scalars:
+        aligned = expressions.align(scope, scalars, node.span)
+        if aligned is None:
+            return NOTHING
+        vals, lifted_axes = aligned
+        for formal, val in zip(
+            (f for f in target.formals if signatures.formal_kind(frame, defined, f) == "scalar"), vals, strict=True
+        ):
+            tensors[formal.name] = Val(val.expr, (), val.free)
+    mapped: dict[Index, None] = dict.fromkeys(lifted_axes)
+    for val in tensors.values():
+        own = set(val.axes)
+        mapped.update({i: None for i in val.free if i not in own and i not in steps})
+    order = tuple(mapped)
+    if not resolved(scope, order):
+        return NOTHING
+    arguments: dict[str, Tensor] = {}
+    lifted: dict[str, bool] = {}
+    for name, val in tensors.items():
+        own = set(val.axes)
+        lifted[name] = any(i not in own and i not in steps for i in val.free)
+        arguments[name] = materialise_over(scope, val, order if lifted[name] else (), bound[name][1], name)
+    types = {
+        name: signatures.ArgType(
+            tensor.dtype, tensor.shape[len(order) if lifted[name] else 0 :],
+            _value_bound(scope, tensor, tensors[name]), bound[name][1], tensor,
+            tensor.origins[len(order) if lifted[name] else 0 :],
+        )
+        for name, tensor in arguments.items()
+    }  # fmt: skip
+    statics = {k: v for k, (v, _) in bound.items() if not isinstance(v, Val)}
+    instance = definitions.instantiate(frame, defined, types, statics, node.span)
+    if instance is None:
+        return NOTHING
+    path = ""
+    if isinstance(target, t.Layer):
+        path = shared.path if shared is not None else site_path(frame, node, target.name)
+        if shared is None or shared.instance is None:
+            frame.instance.param_count += instance.param_count
+            definitions.limit_parameters(frame, node.span)
+            if shared is not None:
+                shared.instance = instance
+        elif not same_parameters(shared.instance, instance):
+            label = Label(node.span)
+            frame.report(kinds.SHARED_DIFFERS(label, Label(shared.span, "named here"), name=node.callee.span.text))
+            return NOTHING
+        frame.instance.children[path] = instance
+    sizes = tuple(i.size for i in order)
+    outputs = tuple(
+        frame.new_tensor(o.name, o.dtype, (*sizes, *o.shape), span=node.span, below=o.below,
+                         origins=(*((node.span, "") for _ in order), *_result_origins(o, node.span)))
+        for o in instance.outputs
+    )  # fmt: skip
+    frame.emit(
+        CallFunction(
+            instance, outputs, tuple(arguments[f.name] for f in target.formals if f.name in arguments), path,
+            len(order), tuple(lifted[f.name] for f in target.formals if f.name in arguments),
+            shared.frozen if shared is not None else False, node.span,
+        )
+    )  # fmt: skip
+    results = tuple(read_result(scope, o, order, lifted_axes, node.span) for o in outputs)
+    return results[0] if len(results) == 1 else Val(several=results)
+
+
+def _result_origins(output: Tensor, span: Span) -> tuple[tuple[Span, str], ...]:
+    return tuple((o if o.source.text else span, w) for o, w in output.origins) or tuple(
+        (span, "") for _ in output.shape
+    )
+
+
+def same_parameters(a: Instance, b: Instance) -> bool:
+    if a is b:
+        return True
+    shapes = [[(p.tensor.name, p.tensor.shape) for p in i.params] for i in (a, b)]
+    return (
+        shapes[0] == shapes[1]
+        and a.children.keys() == b.children.keys()
+        and all(same_parameters(a.children[k], b.children[k]) for k in a.children)
+    )
+
+
+def read_result(
+    scope: Scope, tensor: Tensor, order: tuple[Index, ...], lifted_axes: tuple[Index, ...], span: Span
+) -> Val:
+    """The value of a call: its mapped axes are the indices it was mapped over, the others are positional."""
+    own = tuple(scope.frame.new_index("", size, span) for size in tensor.shape[len(order) :])
+    positions = tuple(Affine(((i, 1),), 0) for i in (*order, *own))
+    read = Read(tensor, positions, tensor.dtype, span=span)
+    return Val(read, (*lifted_axes, *own), dict.fromkeys((*order, *own)))
+
+
+def _value_bound(scope: Scope, tensor: Tensor, val: Val) -> Size | None:
+    if not is_int(tensor.dtype):
+        return None
+    if tensor.below is not None:
+        return tensor.below
+    if val.expr is None:
+        return None
+    low, high = interval(scope.frame, val.expr)
+    if low is not None and high is not None and scope.frame.facts.nonnegative(low):
+        return scope.frame.facts.normal(high + 1)
+    return None
+
+
+def resolved(scope: Scope, indices: Sequence[Index]) -> bool:
+    """Are the ranges of indices known by now? (A call needs them at once.)"""
+    good = True
+    for index in indices:
+        if index.size is None and index not in scope.failed:
+            scope.failed.add(index)
+            scope.frame.report(kinds.RANGE_UNKNOWN(Label(index.span), name=index.name or "..."))
+        good = good and index.size is not None
+    return good
+
+
+def materialise_over(scope: Scope, val: Val, order: tuple[Index, ...], span: Span, name: str) -> Tensor:
+    """Give a value a tensor of its own, over the indices `order` and then its positional axes."""
+    frame = scope.frame
+    existing = whole_tensor(val)
+    if existing is not None and not order:
+        return existing
+    indices = (*order, *val.axes)
+    expr = lower(val)
+    below = None
+    if is_int(val.dtype):
+        low, high = interval(frame, expr)
+        if low is not None and high is not None and frame.facts.nonnegative(low):
+            below = frame.facts.normal(high + 1)
+    shape = tuple(i.size for i in indices)
+    origins = tuple((i.span if i.span.source.text else span, "") for i in indices)
+    tensor = frame.new_tensor(name, val.dtype, shape, span=span, below=below, origins=origins)
+    frame.emit(Define(tensor, tuple((i,) for i in indices), expr, span))
+    return tensor
+
+
+def site_path(frame: Frame, node: t.Call, name: str) -> str:
+    """The name of a call in parameter paths: the layer's name, numbered from the second call on."""
+    key = node.callee.span.start
+    if key not in frame.site_names:
+        count = frame.site_counts.get(name, 0) + 1
+        frame.site_counts[name] = count
+        frame.site_names[key] = name if count == 1 else f"{name}{count}"
+    return ".".join([frame.site_names[key], *frame.loop])

@@ -1,0 +1,324 @@
+"""Reads of tensors: names, indices, slices, groups, what stands outside, and parameters of named layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dslc.check import calls, expressions, scans, static_values
+from dslc.check.frame import Frame
+from dslc.check.indices import PendingGroup, PendingRead, Scope, affine, reads_data
+from dslc.check.program import (
+    Affine,
+    Data,
+    Dtype,
+    Index,
+    Position,
+    Read,
+    Tensor,
+)
+from dslc.check.sums import REST
+from dslc.check.values import (
+    FunctionValue,
+    Poison,
+    Shared,
+    Static,
+    Val,
+    is_float,
+    is_int,
+    lower,
+    promote,
+    whole_tensor,
+)
+from dslc.diagnostics import kinds
+from dslc.diagnostics.report import Label
+from dslc.sizes import Size, floor_div, tidy
+from dslc.source import Span
+from dslc.syntax import tree as t
+
+NOTHING = Val()
+
+
+def whole(scope: Scope, tensor: Tensor, span: Span) -> Val:
+    """A tensor by its name alone: all its axes are positional."""
+    axes = tuple(scope.frame.new_index("", size, span) for size in tensor.shape)
+    read = Read(tensor, tuple(Affine(((a, 1),), 0) for a in axes), tensor.dtype, span=span)
+    return Val(read, axes, dict.fromkeys(axes))
+
+
+def accessed_tensor(scope: Scope, node: t.Access) -> Tensor | None:
+    """The tensor that an access reads; reports what else it may be."""
+    frame = scope.frame
+    base = node.base
+    if isinstance(base, t.Member):
+        return member(frame, base)
+    if not isinstance(base, t.Name):
+        val = expressions.expression(scope, base)
+        if val.poisoned:
+            return None
+        if val.expr is None or not val.axes:
+            frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=f"`{base.span.text}`"))
+            return None
+        return expressions.materialise(scope, val, base.span, "part")
+    if scope.is_index(base.id) and not isinstance(frame.names.get(base.id), Tensor):
+        frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=f"the index `{base.id}`"))
+        return None
+    binding = frame.lookup(base.id)
+    match binding:
+        case Tensor():
+            return frame.latest.get(binding, binding)
+        case None:
+            frame.unknown(base.id, base.span)
+        case Val():
+            tensor = whole_tensor(binding)
+            if tensor is not None:
+                return tensor
+            if binding.expr is not None and binding.axes:
+                return expressions.materialise(scope, binding, base.span, base.id)
+            if not binding.poisoned:
+                help = f"give the argument a type, for example `{base.id}: [N]`"
+                frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=f"the number `{base.id}`", help=help))
+        case Static():
+            frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=f"the {binding.what} `{base.id}`"))
+        case FunctionValue() | Shared():
+            help = f"write the arguments after the brackets: `{node.span.text}(...)`"
+            frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=f"the function `{base.id}`", help=help))
+        case Poison():
+            pass
+    return None
+
+
+def access(scope: Scope, node: t.Access, outside: Val | None = None) -> Val:
+    """`tensor[items]`."""
+    tensor = accessed_tensor(scope, node)
+    if tensor is None:
+        return NOTHING
+    if scans.is_carried(scope, tensor):
+        return scans.read_carried(scope, node, tensor)
+    items = expand_items(scope, node.items, len(tensor.shape), node, tensor)
+    if items is None:
+        return NOTHING
+    positions: list[Position] = []
+    axes: list[Index] = []
+    free: dict[Index, None] = {}
+    good = True
+    for axis, item in enumerate(items):
+        found = position(scope, node, tensor, axis, item, outside is not None)
+        if found is None:
+            good = False
+            continue
+        where, item_axes, item_free = found
+        positions.append(where)
+        axes.extend(item_axes)
+        free.update(item_free)
+    if not good:
+        return NOTHING
+    dtype = tensor.dtype
+    if outside is not None and outside.expr is not None:
+        free.update(outside.free)
+    if outside is not None and not (outside.static is not None and is_float(dtype)):
+        dtype = promote(dtype, outside.dtype)
+    read = Read(tensor, tuple(positions), dtype, None if outside is None else lower(outside), node.span)
+    return Val(read, tuple(axes), free)
+
+
+def expand_items(
+    scope: Scope, items: Sequence[t.Item], rank: int, node: t.Access, tensor: Tensor
+) -> list[t.Item | Index] | None:
+    """One item per axis: `...` becomes the indices of the statement's pack."""
+    frame = scope.frame
+    rests = [i for i in items if isinstance(i, t.Rest)]
+    if len(rests) > 1:
+        frame.report(kinds.REST_MISUSE(Label(rests[1].span), why="it stands twice in one pair of brackets"))
+        return None
+    count = len(items) - len(rests)
+    if count > rank or (count < rank and not rests):
+        shape = "[" + ", ".join(frame.show(s) for s in tensor.shape) + "]"
+        labels = [Label(node.span, f"{count} given")]
+        if tensor.span.source.text:
+            labels.append(Label(tensor.span, f"`{tensor.name}` has the shape {shape}"))
+        help = None
+        if count < rank:
+            all_axes = ", ".join([i.span.text for i in items] + [":"] * (rank - count))
+            help = f"name every axis; `:` keeps one whole: `{node.base.span.text}[{all_axes}]`"
+        frame.report(kinds.WRONG_INDEX_COUNT(*labels, name=tensor.name, expected=rank, found=count, help=help))
+        return None
+    if not rests:
+        return list(items)
+    pack = rest_pack(scope, rank - count, rests[0].span)
+    if pack is None:
+        return None
+    place = list(items).index(rests[0])
+    return [*items[:place], *pack, *items[place + 1 :]]
+
+
+def rest_pack(scope: Scope, length: int, span: Span) -> tuple[Index, ...] | None:
+    """The indices behind `...`: as many in every place of a statement."""
+    for level in reversed(scope.levels):
+        if REST in level:
+            pack = level[REST]
+            break
+    else:
+        if scope.rest is None:
+            scope.rest = tuple(scope.frame.new_index("", None, span) for _ in range(length))
+            scope.rest_span = span
+        pack = scope.rest
+    if len(pack) != length:
+        labels = [Label(span, f"{length} axes here")]
+        if scope.rest_span is not None:
+            labels.append(Label(scope.rest_span, f"{len(pack)} axes here"))
+        scope.frame.report(
+            kinds.REST_MISUSE(*labels, why=f"it stands for {length} axes here and for {len(pack)} elsewhere")
+        )
+        return None
+    return pack
+
+
+Found = tuple[Position, tuple[Index, ...], Mapping[Index, None]]
+
+
+def position(
+    scope: Scope, node: t.Access, tensor: Tensor, axis: int, item: t.Item | Index, guarded: bool
+) -> Found | None:
+    """The position that one item means, its positional axes, and the indices it depends on."""
+    frame = scope.frame
+    size = tensor.shape[axis]
+    origin, written = tensor.origins[axis] if tensor.origins else (None, "")
+    if isinstance(item, Index):
+        scope.constrain(item, size, node.span, written, origin)
+        return Affine(((item, 1),), 0), (), {item: None}
+    if isinstance(item, t.Slice):
+        return slice_position(scope, tensor, axis, item)
+    if isinstance(item, t.Group):
+        indices = tuple(i for n in item.names for i in scope.find(n.id, n.span))
+        grouped = Affine((), 0)
+        scope.groups.append(PendingGroup(item.span, indices, size, grouped))
+        return grouped, (), dict.fromkeys(indices)
+    if isinstance(item, t.Into | t.Rest):
+        frame.report(kinds.NOT_A_POSITION(Label(item.span), what=f"`{item.span.text}`"))
+        return None
+    mode, inner = _mode(frame, item)
+    if inner is None:
+        return None
+    val = expressions.expression(scope, inner)
+    if val.poisoned:
+        return None
+    if val.function is not None or val.several or isinstance(val.static, str):
+        frame.report(kinds.NOT_A_POSITION(Label(item.span), what=f"`{item.span.text}`"))
+        return None
+    if not is_int(val.dtype):
+        shown = "a condition" if val.dtype == "bool" else f"a {_float_word(val.dtype)}"
+        help = "round it and make it whole first: `i32(round(...))`" if is_float(val.dtype) else None
+        frame.report(kinds.FLOAT_INDEX(Label(item.span), found=shown, help=help))
+        return None
+    lowered = lower(val)
+    where_affine = affine(lowered)
+    if where_affine is None and not reads_data(lowered):
+        frame.report(kinds.NOT_AFFINE(Label(item.span), text=item.span.text))
+        return None
+    if where_affine is not None and not val.axes:
+        where_affine.mode = mode  # type: ignore[assignment]
+        plain = mode == "inside" and where_affine.offset == 0 and len(where_affine.terms) == 1
+        if plain and where_affine.terms[0][1] == 1:
+            index = where_affine.terms[0][0]
+            if guarded and index in scope.explicit:
+                pass  # a stated range may reach outside: that is what `else` is for
+            else:
+                scope.constrain(index, size, item.span, written, origin)
+                return where_affine, (), val.free
+    where: Position = where_affine if where_affine is not None else Data(lowered, mode)  # type: ignore[arg-type]
+    scope.reads.append(PendingRead(node.span, item.span, tensor.name, axis, size, written, where, guarded))
+    return where, val.axes, val.free
+
+
+def _mode(frame: Frame, item: t.Expr) -> tuple[str, t.Expr | None]:
+    if isinstance(item, t.Call) and isinstance(item.callee, t.Name) and item.callee.id in ("wrap", "clamp"):
+        if frame.names.get(item.callee.id) is None:
+            if len(item.arguments) != 1:
+                frame.report(
+                    kinds.ARITY(Label(item.span), name=item.callee.id, expected="1 argument", found=len(item.arguments))
+                )
+                return "inside", None
+            return item.callee.id, item.arguments[0].value
+    return "inside", item
+
+
+def _float_word(dtype: Dtype) -> str:
+    return "float" if dtype == "float" else f"float ({dtype})"
+
+
+def slice_position(scope: Scope, tensor: Tensor, axis: int, item: t.Slice) -> Found | None:
+    """`low:high:step` keeps a positional axis."""
+    frame = scope.frame
+    size = tensor.shape[axis]
+    step: Size = 1
+    if item.step is not None:
+        found = static_values.as_size(scope, item.step, least=None)
+        if found is None:
+            return None
+        if not isinstance(found, int) or found == 0:
+            frame.report(kinds.SLICE_STEP(Label(item.step.span), found=item.step.span.text))
+            return None
+        step = found
+    low: Size | None = static_values.as_size(scope, item.low, least=None) if item.low is not None else 0
+    high: Size | None = static_values.as_size(scope, item.high, least=None) if item.high is not None else size
+    if low is None or high is None:
+        return None
+    facts = frame.facts
+    if isinstance(step, int) and step < 0:
+        if step != -1 or item.low is not None or item.high is not None:
+            frame.report(kinds.SLICE_STEP(Label(item.span), found=item.span.text))
+            return None
+        index = frame.new_index("", size, item.span)
+        return Affine(((index, -1),), tidy(size - 1)), (index,), {index: None}
+    inside = facts.nonnegative(low) and facts.nonnegative(tidy(size - high))
+    if not inside or not facts.nonnegative(tidy(high - low - 1)):
+        a, b, n = frame.show(low), frame.show(high), frame.show(size)
+        help = f"it must hold that 0 <= {a} < {b} <= {n}; state what makes it true in a `where`"
+        frame.report(kinds.SLICE_RANGE(Label(item.span), name=tensor.name, low=a, high=b, size=n, help=help))
+        return None
+    length = tidy(floor_div(tidy(high - low + step - 1), step))
+    index = frame.new_index("", length, item.span)
+    return Affine(((index, step),), low), (index,), {index: None}
+
+
+def or_else(scope: Scope, node: t.OrElse) -> Val:
+    """`(x[n, t-1] else 0)`."""
+    outside = expressions.expression(scope, node.value)
+    if not isinstance(node.read, t.Access):
+        scope.frame.report(kinds.ELSE_NEEDS_READ(Label(node.read.span)))
+        return NOTHING
+    if outside.poisoned:
+        access(scope, node.read, Val(static=0))
+        return NOTHING
+    if outside.axes or outside.function is not None or isinstance(outside.static, str):
+        scope.frame.report(kinds.ELSE_NEEDS_READ(Label(node.value.span)))
+        return NOTHING
+    return access(scope, node.read, outside)
+
+
+def member(frame: Frame, node: t.Member) -> Tensor | None:
+    """`layer.param`: a parameter below a layer that was named with `use`."""
+    parts: list[str] = [node.name]
+    base: t.Expr = node.base
+    while isinstance(base, t.Member):
+        parts.append(base.name)
+        base = base.base
+    if not isinstance(base, t.Name):
+        frame.report(kinds.NO_MEMBERS(Label(base.span), what=f"`{base.span.text}`"))
+        return None
+    binding = frame.lookup(base.id)
+    if binding is None:
+        frame.unknown(base.id, base.span)
+        return None
+    if isinstance(binding, Poison):
+        return None
+    if not isinstance(binding, Shared):
+        help = f"name the layer first: `use {base.id} = ...`" if isinstance(binding, FunctionValue) else None
+        frame.report(kinds.NO_MEMBERS(Label(base.span), what=f"`{base.id}`", help=help))
+        return None
+    if binding.instance is None:
+        if binding.frozen is not None and not frame.had_error:
+            help = f"the sizes of its parameters follow from its input: call `{base.id}(...)` first"
+            frame.report(kinds.NOT_CALLED_YET(Label(node.span), name=base.id, help=help))
+        return None
+    return calls.find_member(frame, node, binding, list(reversed(parts)))

@@ -1,0 +1,170 @@
+"""Training: losses, metrics, optimizers."""
+
+from __future__ import annotations
+
+from dslc.check import definitions, equations, expressions, instance_calls, signatures, statements
+from dslc.check.frame import Checker, Frame, near_argument
+from dslc.check.indices import Scope
+from dslc.check.program import (
+    Instance,
+    Tensor,
+)
+from dslc.check.sums import Placement
+from dslc.check.values import (
+    POISON,
+    FunctionValue,
+    Val,
+    is_float,
+    lower,
+)
+from dslc.diagnostics import kinds
+from dslc.diagnostics.report import Label
+from dslc.resolve.files import Defined, did_you_mean
+from dslc.sizes import Facts, symbol
+from dslc.syntax import tree as t
+
+
+def scalar_value(frame: Frame, node: t.Expr, what: str) -> Tensor | None:
+    """A loss or a metric: one float."""
+    scope = equations.open_scope(frame, [], node, ())
+    Placement(scope).run(node, scope.kept)
+    val = expressions.expression(scope, node)
+    if val.poisoned or not scope.finish():
+        return None
+    if val.function is not None or val.several or isinstance(val.static, str) or val.dtype == "bool":
+        frame.report(kinds.NOT_A_VALUE(Label(node.span), found=expressions.describe(frame, val)))
+        return None
+    if val.axes:
+        shape = expressions.shape_text(frame, val.axes)
+        help = f"reduce it, for example `mean({node.span.text})`"
+        frame.report(kinds.LOSS_NOT_SCALAR(Label(node.span), what=what, found=shape, help=help))
+        return None
+    if what == "loss" and not is_float(val.dtype):
+        frame.report(kinds.DIFFERENTIATE_INTEGER(Label(node.span), text=node.span.text, found=val.dtype))
+        return None
+    return instance_calls.materialise_over(scope, Val(lower(val), (), val.free), (), node.span, what)
+
+
+def objective(frame: Frame, node: t.Objective) -> None:
+    if frame.objective is not None:
+        first = Label(frame.objective.span, "first here")
+        frame.report(kinds.OBJECTIVE_TWICE(Label(node.span), first))
+        return
+    frame.objective = node
+    frame.loss = scalar_value(frame, node.value, "loss")
+
+
+def metric(frame: Frame, node: t.Metric) -> None:
+    tensor = scalar_value(frame, node.value, "metric")
+    if tensor is not None:
+        frame.metrics.append((node.name, tensor))
+        frame.names.setdefault(node.name, tensor)
+
+
+def using(frame: Frame, node: t.Using) -> None:
+    if frame.using is not None:
+        frame.report(kinds.OBJECTIVE_TWICE(Label(node.span), Label(frame.using.span, "first here")))
+        return
+    frame.using = node
+    optimizer_use(frame, node)
+
+
+def freeze(frame: Frame, node: t.Freeze) -> None:
+    frame.freezes.append(node)
+
+
+def check_optimizer(checker: Checker, defined: Defined) -> Instance | None:
+    """Check an optimizer: everything in it is elementwise over one parameter."""
+    node = defined.node
+    assert isinstance(node, t.Optimizer)
+    instance = Instance(node.name, "optimizer", span=node.span)
+    frame = Frame(checker, defined.file, "optimizer", instance, Facts())
+    checker.new_root()
+    if not definitions.check_formals(frame, defined):
+        return None
+    for formal in node.formals:
+        kind = signatures.formal_kind(frame, defined, formal)
+        if kind not in ("int", "float", "bool", "string"):
+            frame.report(
+                kinds.ARGUMENT_KIND(Label(formal.span), name=formal.name, expected="a number", found="a " + kind)
+            )
+            return None
+        default = signatures.default_value(checker, defined, formal) if formal.default is not None else None
+        if formal.default is not None and default is None:
+            return None
+        if kind in ("bool", "string"):
+            if default is None:
+                return instance
+            frame.names[formal.name] = default
+        else:
+            frame.names[formal.name] = frame.new_tensor(formal.name, "float", (), "input", formal.span)
+    size = symbol("size of the parameter")
+    origins = ((node.span, ""),)
+    for name in ("param", "grad"):
+        frame.names[name] = frame.new_tensor(
+            name, "float", (size,), "param" if name == "param" else "input", node.span, origins=origins
+        )
+    for name in ("step", "grad_norm"):
+        frame.names[name] = frame.new_tensor(name, "float", (), "input", node.span)
+    statements.block(frame, node.body)
+    if not frame.had_error and "param" not in frame.updated:
+        frame.report(kinds.OPTIMIZER_IDLE(Label(definitions._first_line(node.span)), name=node.name))
+    return instance if definitions.finish(frame) else None
+
+
+def optimizer_use(frame: Frame, node: t.Using) -> None:
+    """`using adamw(lr = 1e-3)`; its arguments may depend on `step`."""
+    callee = node.optimizer.callee if isinstance(node.optimizer, t.Call) else node.optimizer
+    arguments = node.optimizer.arguments if isinstance(node.optimizer, t.Call) else ()
+    binding = frame.lookup_function(callee.id) if isinstance(callee, t.Name) else None
+    if binding is POISON:
+        return
+    if (
+        not isinstance(binding, FunctionValue)
+        or binding.defined is None
+        or not isinstance(binding.defined.node, t.Optimizer)
+    ):
+        known = [
+            n for n in frame.file.known_names() if isinstance(getattr(frame.file.lookup(n), "node", None), t.Optimizer)
+        ]
+        help = did_you_mean(callee.span.text, known) or "one of " + ", ".join(f"`{n}`" for n in sorted(known))
+        frame.report(kinds.NOT_AN_OPTIMIZER(Label(callee.span), name=callee.span.text, help=help))
+        return
+    formals = {f.name: f for f in binding.defined.node.formals}
+    names = list(formals)
+    scope = Scope(frame)
+    frame.names.setdefault("step", frame.new_tensor("step", "float", (), "input", node.span))
+    for place, argument in enumerate(arguments):
+        name = argument.name if argument.name is not None else names[place] if place < len(names) else None
+        if name is None:
+            shown = ", ".join(f"`{n}`" for n in names)
+            frame.report(
+                kinds.TOO_MANY_ARGUMENTS(
+                    Label(argument.span), callee=callee.span.text, expected=len(names), names=shown
+                )
+            )
+            return
+        if name not in formals:
+            frame.report(
+                kinds.UNKNOWN_ARGUMENT(
+                    Label(argument.span), name=name, callee=callee.span.text, help=near_argument(name, names)
+                )
+            )
+            return
+        val = expressions.expression(scope, argument.value)
+        if val.poisoned:
+            return
+        if val.axes or val.function is not None or isinstance(val.static, str):
+            frame.report(kinds.SCALAR_EXPECTED(Label(argument.span), name=name))
+            return
+        frame.optimizer_args[name] = lower(val)
+    missing = [n for place, n in enumerate(names) if formals[n].default is None and n not in frame.optimizer_args]
+    if missing:
+        declared = Label(formals[missing[0]].span, "declared here")
+        frame.report(
+            kinds.MISSING_ARGUMENT(
+                Label(node.span), declared, name=missing[0], callee=callee.span.text, help=f"add `{missing[0]} = ...`"
+            )
+        )
+        return
+    frame.optimizer = Instance(binding.defined.node.name, "optimizer", span=binding.defined.node.span)

@@ -1,0 +1,2 @@
+# mlp.dsl: a small network for digits.
+# To do: write the model.

@@ -1,0 +1,1 @@
+fn decayed(x, lambda) = x * exp(-lambda)

@@ -1,0 +1,1 @@
+fn squared_error(x, y) = (x - y) ** 2

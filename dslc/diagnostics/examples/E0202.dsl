@@ -1,0 +1,4 @@
+layer gated(x: [N, K]) -> y: [N, K]:
+    param g: [K] ~ ones
+    param g: [K] ~ zeros
+    y[n, k] = x[n, k] * g[k]

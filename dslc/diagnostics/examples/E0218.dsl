@@ -1,0 +1,2 @@
+fn block(x: [N, K]) -> y: [N, K]:
+    y = x + dense(x, K)

@@ -1,0 +1,2 @@
+fn partition(x: [N, K]) -> z: [N]:
+    z[n] = exp(x[n, k])

@@ -1,0 +1,2 @@
+fn upper(x: [K]) -> y: [K, K]:
+    y[i: K, j: K] = x[i * j]

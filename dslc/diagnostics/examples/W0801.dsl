@@ -1,0 +1,4 @@
+layer linear(x: [N, I], out: size) -> y: [N, O = out]:
+    param W: [I, O] ~ glorot
+    param b: [O] ~ zeros
+    y[n, o] = x[n, i] * W[i, o]
