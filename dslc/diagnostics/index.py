@@ -58,7 +58,7 @@ def render_index() -> str:
         sections += [f'<a id="{kind.code.lower()}"></a>', f"## {kind.code}: {wording(kind)}", kind.cause]
         text = example(kind.code)
         if text is not None:
-            sections.append("```\n" + "\n".join(printable(line) for line in text.rstrip().split("\n")) + "\n```")
+            sections.append("```text\n" + "\n".join(printable(line) for line in text.rstrip().split("\n")) + "\n```")
             if report := example_report(kind.code, text):
                 sections.append(f"```text\n{report}\n```")
         sections.append(f"**Cure.** {kind.cure}")

@@ -124,6 +124,7 @@ SYNTAX = _kind(
 BRACKET_NOT_CLOSED = _kind(
     "E0102",
     "`{bracket}` is never closed",
+    "add the closing bracket",
     cause="A bracket was opened and the definition ends before it is closed.",
     cure="Add the closing bracket.",
 )
@@ -137,6 +138,7 @@ BRACKET_NOT_OPEN = _kind(
 BRACKET_MISMATCH = _kind(
     "E0104",
     "expected `{expected}`, found `{found}`",
+    "close brackets in the reverse order of opening",
     cause="A bracket is closed by one of another kind.",
     cure="Close brackets in the reverse order of opening.",
 )
@@ -163,7 +165,7 @@ UNEXPECTED_INDENT = _kind(
 )
 COLON_EXPECTED = _kind(
     "E0108",
-    "expected `:` at the end of the line, found {found}",
+    "expected `:` before {found}",
     "end the line that opens a block with `:`",
     cause="`layer`, `model`, `train`, `for`, `scan`, `if` and their like open a block and end in `:`.",
     cure="Add the colon.",
@@ -285,7 +287,7 @@ IMPORT_OUTSIDE = _kind(
 IMPORT_CYCLE = _kind(
     "E0208",
     "files import each other in a circle: {steps}",
-    "move what both need into a third file",
+    "delete one of the imports; what both files need may go into a third one",
     cause="A file imports itself, directly or through others.",
     cure="Move the shared definitions into a file of their own.",
 )
@@ -334,7 +336,7 @@ NOT_CALLED_YET = _kind(
 )
 NOT_HERE = _kind(
     "E0216",
-    "expected a statement of a `{here}`, found `{word}`, which belongs in {allowed}",
+    "expected a statement for `{here}`, found `{word}`, which belongs in {allowed}",
     cause="Some statements have a meaning only in some definitions.",
     cure="Move the statement.",
 )
@@ -355,6 +357,8 @@ LAYER_IN_FN = _kind(
 UNKNOWN_TYPE = _kind(
     "E0219",
     "expected a type, found `{name}`",
+    "dtypes are f16, bf16, f32, f64, i32, i64 and bool; an argument may also be a size, int, float, bool, string, "
+    "fn or layer",
     cause="The word before the brackets of a type is not a dtype, or the word after `:` is no kind of argument.",
     cure="dtypes: f16 bf16 f32 f64 i32 i64 bool; kinds: size int float bool string fn layer.",
 )
@@ -367,6 +371,7 @@ UNKNOWN_INITIALIZER = _kind(
 INITIALIZER_RANK = _kind(
     "E0221",
     "`{name}` needs a parameter with 2 axes, found {found}",
+    "choose another initialiser, for example `normal(0.02)`",
     cause="Orthogonal and identity matrices have two axes.",
     cure="Choose another initialiser.",
 )
@@ -568,6 +573,7 @@ GROUP_UNKNOWN = _kind(
 SLICE_STEP = _kind(
     "E0327",
     "expected a step that is a positive number, or `::-1`, found `{found}`",
+    "`::-1` reverses a whole axis; for other steps write an index: `x[T-1-2*t]`",
     cause="Slices take a fixed positive step; a whole axis may be reversed with `::-1`.",
     cure="Write the read with an index: `x[T-1-2*t]`.",
 )
@@ -586,6 +592,7 @@ ONLY_IN_DENOMINATOR = _kind(
 EINSUM_STRING = _kind(
     "E0330",
     "the einsum does not fit its tensors: {why}",
+    'write a letter for each axis: `einsum("ij,jk->ik", A, B)`, or write the equation with indices',
     cause="The string of an einsum names the axes of each tensor and of the result.",
     cure="Mend the string, or write the equation with indices.",
 )
@@ -618,6 +625,7 @@ BRACKETS_NEEDED = _kind(
 NO_BRACKETS = _kind(
     "E0335",
     "`{name}` takes no index in brackets",
+    "drop the brackets; indices go into the arguments",
     cause="Only reductions, functions along an axis, draws and functions with an axis of their own take one.",
     cure="Drop the brackets.",
 )
@@ -662,13 +670,14 @@ NOT_A_NUMBER = _kind(
 SQUARE_EXPECTED = _kind(
     "E0342",
     "`{name}` expects a square matrix, found the shape {found}",
-    "keep exactly two axes of equal size: `A[n, :, :]`",
+    "keep two axes of equal size, as in `A[n, :, :]`; if their sizes always agree, say so in a `where`",
     cause="The operation is defined for square matrices, given as the two positional axes of its argument.",
     cure="Pass a matrix with two equal axes.",
 )
 RIGHT_HAND_SIDE = _kind(
     "E0343",
     "expected a right-hand side of shape {expected}, found {found}",
+    "to solve for many right-hand sides, map over them: `x[n, :] = solve(A, b[n, :])`",
     cause="`solve(A, b)` needs as many rows in `b` as in `A`.",
     cure="Pass a vector or a matrix with that many rows.",
 )
@@ -709,6 +718,7 @@ CONDITION_EXPECTED = _kind(
 DIFFERENTIATE_INTEGER = _kind(
     "E0404",
     "expected a float to differentiate, found `{text}` ({found})",
+    "make a float of the data first, `z = float(k)`, and compute with `z`",
     cause="Derivatives exist for floats only.",
     cure="Differentiate a float value by a float value.",
 )
@@ -757,6 +767,7 @@ ROUNDING_UNCLEAR = _kind(
 SCALAR_EXPECTED = _kind(
     "E0412",
     "expected a single number for `{name}`, found a tensor",
+    "read one element of it with indices, or reduce it",
     cause="One number is needed here.",
     cure="Reduce or index the tensor.",
 )
@@ -786,6 +797,7 @@ MISSING_ARGUMENT = _kind(
 TOO_MANY_ARGUMENTS = _kind(
     "E0502",
     "expected at most {expected} arguments for `{callee}`, found one more",
+    "it takes {names}",
     cause="More arguments are given than the definition has.",
     cure="See the signature: `dslc show NAME`.",
 )
@@ -816,7 +828,8 @@ ARGUMENT_SIZE = _kind(
 )
 RESULT_COUNT = _kind(
     "E0507",
-    "expected {expected} results, found {found}",
+    "expected as many names as results, found {expected} and {found}",
+    "name every result: `a, b = ...`",
     cause="The number of names on the left differs from the number of results on the right.",
     cure="Name every result.",
 )
@@ -856,13 +869,15 @@ TOO_MUCH_WORK = _kind(
 PREFIX_FUNCTION = _kind(
     "E0513",
     "expected a function of {expected} arguments with {outputs} results for `prefix`",
-    "write `fn op(a1, b1, a2, b2) -> (a, b):` that combines an earlier with a later element",
+    "it combines an earlier with a later element: `fn op(a1, a2) = ...` for one tensor, "
+    "`fn op(a1, b1, a2, b2) -> (a, b):` for two",
     cause="The function of `prefix` combines two elements into one of the same kind.",
     cure="Give it two arguments and one result for each tensor.",
 )
 ONLY_IN_INDEX = _kind(
     "E0514",
     "`{name}` stands only around a position: `x[{name}(t+1)]`",
+    "to limit values write `clip(x, low, high)`",
     cause="`wrap` and `clamp` say what happens to a position outside of its axis.",
     cure="Write it inside the brackets; `clip(x, low, high)` clips values.",
 )
@@ -926,7 +941,7 @@ NO_OBJECTIVE = _kind(
 OBJECTIVE_TWICE = _kind(
     "E0703",
     "expected one such line in a `train`, found two",
-    "join the losses into one sum",
+    "keep one of them; losses may be added up",
     cause="A `train` has one objective and one optimizer.",
     cure="Add the losses up.",
 )
@@ -947,7 +962,7 @@ DERIVATIVE_BY = _kind(
     "E0706",
     "expected the name of a value to differentiate by, found `{found}`",
     "give it a name with an equation of its own, and use the name before and here",
-    cause="`{kind}(y, x)` needs to know which value is varied.",
+    cause="`grad(y, x)` and its relatives must know which value is varied.",
     cure="Name a whole tensor: an argument, a parameter or a local value.",
 )
 DERIVATIVE_SCALAR = _kind(
@@ -991,7 +1006,7 @@ TRAIN_ARGUMENT = _kind(
 MODEL_NOT_USED = _kind(
     "E0713",
     "`train {model}` never calls `{model}`",
-    "call it in the loss: `minimize cross_entropy({model}(x), label)`",
+    "call it and use its result in the loss: `y = {model}(...)`",
     cause="The loss does not depend on the model.",
     cure="Call the model.",
 )

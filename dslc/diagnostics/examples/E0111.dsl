@@ -1,1 +1,3 @@
-fn decayed(x, lambda) = x * exp(-lambda)
+fn decayed(x: [N, T], lambda: float) -> y: [N, T]:
+    w[t: T] = exp(-lambda * t)
+    y[n, t] = x[n, t] * w[t]

@@ -1,1 +1,3 @@
-fn inside(x) = 1 if 0 < x < 1 else 0
+fn share_inside(x: [N]) -> y: []:
+    inside[n] = 1 if 0 < x[n] < 1 else 0
+    y = mean(inside)

@@ -1,1 +1,3 @@
-fn squared_error(x, y) = (x - y) ** 2
+fn mean_square(x: [N], y: [N]) -> e: []:
+    d = x - y
+    e = mean(d ** 2)

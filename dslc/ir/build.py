@@ -1,0 +1,643 @@
+"""From the checked program to the IR: calls are inlined, reductions become comprehensions of their own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Union
+
+import sympy as sp
+
+from dslc.check import program as p
+from dslc.ir import nodes as ir
+from dslc.sizes import Size, tidy
+from dslc.source import Span
+
+#: what an index of the checked program is here: a variable, or the step of a scan
+Place = Union[int, ir.Step]
+
+
+@dataclass
+class Unit:
+    """A program in the IR: named results of named inputs."""
+
+    inputs: dict[str, ir.Input] = field(default_factory=dict)
+    outputs: dict[str, ir.Tensor] = field(default_factory=dict)
+    #: next values of states
+    updates: dict[str, ir.Tensor] = field(default_factory=dict)
+    #: declarations of parameters and states by path
+    params: dict[str, p.ParamDecl] = field(default_factory=dict)
+    states: dict[str, p.StateDecl] = field(default_factory=dict)
+    frozen: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor of the checked program in the IR; `lifted`: it has the mapped axes in front."""
+
+    tensor: ir.Tensor
+    lifted: bool
+
+
+@dataclass
+class Sequence_:
+    """A value that a scan builds: its scanned axis, and the carried values for each lag that is read."""
+
+    axis: int
+    reverse: bool
+    carries: list[ir.Step] = field(default_factory=list)
+
+
+@dataclass
+class Refusal(Exception):
+    """Something that is checked but that this stage cannot do yet."""
+
+    what: str
+    span: Span
+
+
+_scan_numbers = itertools.count()
+
+
+class Builder:
+    """Builds the body of one instance. Mapped axes come first in everything that it defines."""
+
+    def __init__(self, unit: Unit, mode: str, path: str = "", mapped: tuple[Size, ...] = (), frozen: bool = False):
+        self.unit = unit
+        self.mode = mode
+        self.path = path
+        self.mapped = mapped
+        self.frozen = frozen
+        self.values: dict[p.Tensor, Value] = {}
+        self.scan_steps: dict[p.Index, ir.Step] = {}
+        self.sequences: dict[p.Tensor, Sequence_] = {}
+
+    # ---- instances
+
+    def instance(self, instance: p.Instance, args: Sequence[Value]) -> list[ir.Tensor]:
+        for tensor, value in zip(instance.inputs, args, strict=True):
+            self.values[tensor] = value
+        for declaration in instance.params:
+            path = self.path + declaration.tensor.name
+            self.values[declaration.tensor] = Value(self.parameter(path, declaration), False)
+        for state in instance.states:
+            path = self.path + state.tensor.name
+            if path not in self.unit.states:
+                self.unit.states[path] = state
+                tensor = state.tensor
+                self.unit.inputs[path] = ir.intern(ir.Input(path, "state", tensor.dtype, tensor.shape))
+            self.values[state.tensor] = Value(self.unit.inputs[path], False)
+        for name, tensor in instance.member_params.items():
+            self.values[tensor] = Value(self.input(self.path + name, tensor), False)
+        self.statements(instance.body)
+        for tensor in instance.exposed:
+            self.unit.outputs[self.path + tensor.name] = self.tensor(tensor)
+        return [self.tensor(o) for o in instance.outputs]
+
+    def parameter(self, path: str, declaration: p.ParamDecl) -> ir.Input:
+        if path not in self.unit.params:
+            self.unit.params[path] = declaration
+            if declaration.frozen or self.frozen:
+                self.unit.frozen.add(path)
+        return self.input(path, declaration.tensor)
+
+    def input(self, path: str, tensor: p.Tensor) -> ir.Input:
+        if path not in self.unit.inputs:
+            self.unit.inputs[path] = ir.intern(ir.Input(path, "param", tensor.dtype, tensor.shape))
+        return self.unit.inputs[path]
+
+    def tensor(self, tensor: p.Tensor) -> ir.Tensor:
+        """The value of a tensor with all mapped axes in front."""
+        value = self.values[tensor]
+        if value.lifted or not self.mapped:
+            return value.tensor
+        count = len(self.mapped)
+        places = tuple(ir.plain(count + i) for i in range(len(tensor.shape)))
+        return ir.comp((*self.mapped, *value.tensor.shape), ir.read(value.tensor, places), name=tensor.name)
+
+    def define(self, tensor: p.Tensor, value: ir.Tensor) -> None:
+        self.values[tensor] = Value(value, bool(self.mapped))
+
+    # ---- statements
+
+    def statements(self, body: Sequence[p.Stmt]) -> None:
+        for statement in body:
+            match statement:
+                case p.Define():
+                    self.define_statement(statement)
+                case p.Scatter():
+                    self.scatter(statement)
+                case p.AlongAxis():
+                    self.along(statement)
+                case p.Join():
+                    self.join(statement)
+                case p.CallFunction():
+                    self.call(statement)
+                case p.External():
+                    self.external(statement)
+                case p.Derivative():
+                    self.derivative(statement)
+                case p.UpdateState():
+                    self.unit.updates[self.path + statement.state.name] = self.tensor(statement.value)
+                case p.Scan():
+                    self.scan(statement)
+                case p.Modes():
+                    self.statements(statement.training if self.mode == "training" else statement.inference)
+                    for after, training, inference in statement.joined:
+                        chosen = training if self.mode == "training" else inference
+                        self.values[after] = self.values[chosen]
+                case p.Remat():
+                    self.statements(statement.body)
+
+    def define_statement(self, node: p.Define) -> None:
+        indices = [i for axis in node.axes for i in axis]
+        lift = len(self.mapped)
+        env: dict[p.Index, Place] = {**self.scan_steps}
+        env.update({i: lift + k for k, i in enumerate(i for i in indices if i not in self.scan_steps)})
+        flat = [i for i in indices if i not in self.scan_steps]
+        sizes = (*self.mapped, *(_size(i) for i in flat))
+        body = self.scalar(node.value, env)
+        name = node.tensor.name
+        dtype = node.tensor.dtype if node.tensor.dtype != node.value.dtype else None
+        if dtype is not None and body.dtype != node.tensor.dtype:
+            body = ir.op("cast", (body,), node.tensor.dtype)
+        value = ir.comp(sizes, body, name=name, span=node.span)
+        if any(len(axis) != 1 for axis in node.axes):
+            shape = (*self.mapped, *node.tensor.shape)
+            value = ir.intern(ir.Reshape(value, shape, value.dtype, name, node.span))
+        self.define(node.tensor, value)
+
+    def scatter(self, node: p.Scatter) -> None:
+        lift = len(self.mapped)
+        env: dict[p.Index, Place] = {**self.scan_steps, **{i: lift + k for k, i in enumerate(node.indices)}}
+        ranges = (*self.mapped, *(_size(i) for i in node.indices))
+        places = (*(ir.plain(k) for k in range(lift)), *(self.place(x, env) for x in node.positions))
+        body = self.scalar(node.value, env)
+        base = None if node.base is None else self.tensor(node.base)
+        shape = (*self.mapped, *node.tensor.shape)
+        value = ir.intern(
+            ir.Scatter(shape, ranges, places, node.op, body, base, node.tensor.dtype, node.tensor.name, node.span)
+        )
+        self.define(node.tensor, value)
+
+    def along(self, node: p.AlongAxis) -> None:
+        if node.op == "prefix":
+            raise Refusal("`prefix` with a function of your own", node.span)
+        args = tuple(self.tensor(a) for a in node.args)
+        shapes = tuple((*self.mapped, *o.shape) for o in node.outputs)
+        dtypes = tuple(o.dtype for o in node.outputs)
+        made = ir.intern(ir.Along(node.op, args, len(self.mapped) + node.axis, shapes, dtypes, span=node.span))
+        for number, output in enumerate(node.outputs):
+            part = ir.Part(made, number, output.dtype, shapes[number], output.name, node.span)
+            self.define(output, ir.intern(part))
+
+    def join(self, node: p.Join) -> None:
+        """Each argument is read at a shifted position, zero outside: their sum is the joined tensor."""
+        shape = (*self.mapped, *node.output.shape)
+        axis = len(self.mapped) + node.axis
+        dtype = node.output.dtype
+        total: ir.Scalar | None = None
+        start: Size = 0
+        for argument in node.args:
+            tensor = self.tensor(argument)
+            size = tensor.shape[axis]
+            places = tuple(
+                ir.affine(((i, 1),), tidy(-start)) if i == axis else ir.plain(i) for i in range(len(shape))
+            )
+            zero = ir.const(False if dtype == "bool" else 0 if dtype.startswith("i") else 0.0, tensor.dtype)
+            part: ir.Scalar = ir.read(tensor, places, zero)
+            if tensor.dtype != dtype:
+                part = ir.op("cast", (part,), dtype)
+            total = part if total is None else ir.op("or" if dtype == "bool" else "+", (total, part), dtype)
+            start = tidy(start + size)
+        assert total is not None
+        self.define(node.output, ir.comp(shape, total, name=node.output.name, span=node.span))
+
+    def call(self, node: p.CallFunction) -> None:
+        outer = self.mapped
+        inner_sizes = node.outputs[0].shape[: node.mapped]
+        args: list[Value] = []
+        mapped = (*outer, *inner_sizes)
+        for argument, lifted in zip(node.args, node.lifted, strict=True):
+            value = self.values[argument]
+            if lifted and node.mapped:
+                args.append(Value(self.tensor(argument), True))
+            elif value.lifted and node.mapped:
+                args.append(Value(self.spread(value.tensor, len(outer), inner_sizes), True))
+            else:
+                args.append(value)
+        path = f"{self.path}{node.path}." if node.path else self.path
+        inner = Builder(self.unit, self.mode, path, mapped, self.frozen or node.frozen)
+        inner.scan_steps = self.scan_steps
+        inner.sequences = {}
+        outputs = inner.instance(node.instance, args)
+        if node.instance.backward is not None:
+            outputs = self.custom(node, inner, args, outputs)
+        for output, value in zip(node.outputs, outputs, strict=True):
+            self.values[output] = Value(value, bool(mapped))
+            if not mapped:
+                self.values[output] = Value(value, False)
+        if node.mapped and not outer:
+            for output, value in zip(node.outputs, outputs, strict=True):
+                self.values[output] = Value(value, False)
+
+    def spread(self, tensor: ir.Tensor, lead: int, sizes: tuple[Size, ...]) -> ir.Tensor:
+        """Put mapped axes between the leading ones and the rest."""
+        count = len(sizes)
+        shape = (*tensor.shape[:lead], *sizes, *tensor.shape[lead:])
+        places = tuple(ir.plain(i if i < lead else i + count) for i in range(len(tensor.shape)))
+        return ir.comp(shape, ir.read(tensor, places), name=tensor.name)
+
+    def custom(
+        self, node: p.CallFunction, inner: Builder, args: list[Value], outputs: list[ir.Tensor]
+    ) -> list[ir.Tensor]:
+        """A function with a derivative by hand."""
+        tensors = tuple(inner.tensor(x) for x in node.instance.inputs)
+        rule = CustomRule(node.instance, inner)
+        made = ir.intern(ir.Custom(tensors, tuple(outputs), rule))
+        return [
+            ir.intern(ir.Part(made, i, o.dtype, o.shape, o.name, node.span)) for i, o in enumerate(outputs)
+        ]
+
+    def external(self, node: p.External) -> None:
+        args = tuple(self.tensor(a) for a in node.args)
+        shapes = tuple((*self.mapped, *o.shape) for o in node.outputs)
+        dtypes = tuple(o.dtype for o in node.outputs)
+        made = ir.intern(ir.External(node.op, args, len(self.mapped) + node.mapped, shapes, dtypes, span=node.span))
+        for number, output in enumerate(node.outputs):
+            self.define(output, ir.intern(ir.Part(made, number, output.dtype, shapes[number], output.name, node.span)))
+
+    def derivative(self, node: p.Derivative) -> None:
+        raise Refusal(f"`{node.kind}` inside a spec", node.span)
+
+    def scan(self, node: p.Scan) -> None:
+        """The body is built for one step; earlier steps of a sequence are carried values."""
+        number = next(_scan_numbers)
+        step = ir.intern(ir.Step("number", number, 0, "i64", (), node.index.name))
+        lags = _lags(node)
+        sequences: dict[p.Tensor, Sequence_] = {}
+        starts: list[ir.Tensor] = []
+        for carried in node.carried:
+            shape = tuple(s for a, s in enumerate(carried.tensor.shape) if a != carried.axis)
+            full = (*self.mapped, *shape)
+            sequence = Sequence_(carried.axis, node.reversed)
+            for lag in range(lags.get(carried.tensor, 0)):
+                assert carried.start is not None
+                carry = ir.Step("carry", number, len(starts), carried.tensor.dtype, full, carried.tensor.name)
+                sequence.carries.append(ir.intern(carry))
+                start = self.tensor(carried.start)
+                if start.dtype != carried.tensor.dtype:
+                    body = ir.op("cast", (ir.whole(start),), carried.tensor.dtype)
+                    start = ir.comp(start.shape, body, name=start.name)
+                starts.append(start)
+            sequences[carried.tensor] = sequence
+        outer_steps, outer_sequences = self.scan_steps, self.sequences
+        self.scan_steps = {**outer_steps, node.index: step}
+        self.sequences = {**outer_sequences, **sequences}
+        self.statements(node.body)
+        carries: list[ir.Tensor] = []
+        results: list[ir.Tensor] = []
+        for carried in node.carried:
+            now = self.tensor(carried.tensor)
+            previous = sequences[carried.tensor].carries
+            carries += [now, *previous[:-1]] if previous else []
+            results.append(now)
+        self.scan_steps, self.sequences = outer_steps, outer_sequences
+        length = _size(node.index)
+        made = ir.intern(
+            ir.Scan(number, length, node.reversed, tuple(starts), tuple(carries), tuple(results), span=node.span)
+        )
+        lead = len(self.mapped)
+        for k, (carried, result) in enumerate(zip(node.carried, results, strict=True)):
+            stacked = ir.intern(ir.Part(made, k, result.dtype, (length, *result.shape), carried.tensor.name, node.span))
+            axis = lead + carried.axis
+            shape = (*result.shape[:axis], length, *result.shape[axis:])
+            places = [ir.plain(i) for i in range(len(shape)) if i != axis]
+            self.define(
+                carried.tensor,
+                ir.comp(shape, ir.read(stacked, (ir.plain(axis), *places)), name=carried.tensor.name, span=node.span),
+            )
+
+    # ---- expressions
+
+    def place(self, position: p.Position, env: Mapping[p.Index, Place]) -> ir.Place:
+        if isinstance(position, p.Data):
+            return ir.intern(ir.Data(self.scalar(position.value, env), position.mode))
+        steps = [(i, c) for i, c in position.terms if isinstance(env[i], ir.Step)]
+        if not steps:
+            terms = tuple((number, c) for i, c in position.terms if isinstance(number := env[i], int))
+            return ir.affine(terms, position.offset, position.mode)
+        ((index, coefficient),) = steps
+        step = env[index]
+        assert isinstance(step, ir.Step)
+        if coefficient == 1 and len(position.terms) == 1 and position.mode == "inside":
+            return ir.intern(ir.At(step, position.offset))
+        total: ir.Scalar = ir.intern(ir.SizeOf(position.offset))
+        for i, c in position.terms:
+            part = ir.op("*", (ir.intern(ir.SizeOf(c)), self.index_value(env[i])), "i64")
+            total = ir.op("+", (total, part), "i64")
+        return ir.intern(ir.Data(total, position.mode))
+
+    def index_value(self, place: Place) -> ir.Scalar:
+        return ir.var(place) if isinstance(place, int) else ir.read(place, ())
+
+    def scalar(self, root: p.Expr, env: Mapping[p.Index, Place]) -> ir.Scalar:
+        """An expression as the body of a comprehension whose variables are `env`."""
+        done: dict[int, ir.Scalar] = {}
+        stack: list[tuple[p.Expr, bool]] = [(root, False)]
+        while stack:
+            e, ready = stack.pop()
+            if id(e) in done:
+                continue
+            below = _below(e)
+            if not ready and below:
+                stack.append((e, True))
+                stack.extend((x, False) for x in below)
+                continue
+            done[id(e)] = self.one(e, env, done)
+        return done[id(root)]
+
+    def one(self, e: p.Expr, env: Mapping[p.Index, Place], done: Mapping[int, ir.Scalar]) -> ir.Scalar:
+        match e:
+            case p.Constant():
+                return ir.const(e.value, e.dtype)
+            case p.SizeValue():
+                return ir.intern(ir.SizeOf(e.size, e.dtype))
+            case p.IndexValue():
+                return self.index_value(env[e.index])
+            case p.Apply():
+                return self.apply(e, tuple(done[id(a)] for a in e.args))
+            case p.Reduce():
+                return self.reduce(e, env)
+            case p.Draw():
+                return self.draw(e, env, tuple(done[id(a)] for a in e.args))
+            case p.Read():
+                return self.read(e, env, done)
+
+    def apply(self, e: p.Apply, args: tuple[ir.Scalar, ...]) -> ir.Scalar:
+        name = "cast" if e.op in ("float", "f16", "bf16", "f32", "f64", "i32", "i64", "bool") else e.op
+        if e.op == "square":
+            return ir.op("*", (args[0], args[0]), e.dtype)
+        return ir.op(name, args, e.dtype)
+
+    def read(self, e: p.Read, env: Mapping[p.Index, Place], done: Mapping[int, ir.Scalar]) -> ir.Scalar:
+        if e.tensor in self.sequences:
+            return self.read_step(e, env)
+        value = self.values[e.tensor]
+        tensor = value.tensor
+        lead = tuple(ir.plain(k) for k in range(len(self.mapped))) if value.lifted else ()
+        positions = list(e.positions)
+        groups = [_radix(x) for x in positions]
+        if any(g is not None for g in groups) and e.outside is None:
+            shape: list[Size] = list(tensor.shape[: len(lead)])
+            split: list[p.Position] = []
+            for axis, (position, group) in enumerate(zip(positions, groups, strict=True)):
+                if group is None:
+                    shape.append(tensor.shape[len(lead) + axis])
+                    split.append(position)
+                else:
+                    shape.extend(_size(i) for i in group)
+                    split.extend(p.Affine(((i, 1),), 0) for i in group)
+            tensor = ir.intern(ir.Reshape(tensor, tuple(shape), tensor.dtype, tensor.name))
+            positions = split
+        places = (*lead, *(self.place(x, env) for x in positions))
+        outside = None if e.outside is None else done[id(e.outside)]
+        if outside is not None and outside.dtype != tensor.dtype:
+            outside = ir.op("cast", (outside,), tensor.dtype)
+        result: ir.Scalar = ir.read(tensor, places, outside)
+        return result if result.dtype == e.dtype else ir.op("cast", (result,), e.dtype)
+
+    def read_step(self, e: p.Read, env: Mapping[p.Index, Place]) -> ir.Scalar:
+        """A sequence inside its scan: the value of this step, or a carried one."""
+        sequence = self.sequences[e.tensor]
+        where = e.positions[sequence.axis]
+        assert isinstance(where, p.Affine) and isinstance(where.offset, int)
+        lag = where.offset if sequence.reverse else -where.offset
+        tensor = self.tensor(e.tensor) if lag == 0 else sequence.carries[lag - 1]
+        lead = tuple(ir.plain(k) for k in range(len(self.mapped)))
+        rest = tuple(self.place(x, env) for a, x in enumerate(e.positions) if a != sequence.axis)
+        result: ir.Scalar = ir.read(tensor, (*lead, *rest))
+        return result if result.dtype == e.dtype else ir.op("cast", (result,), e.dtype)
+
+    def reduce(self, e: p.Reduce, env: Mapping[p.Index, Place]) -> ir.Scalar:
+        """A reduction is a comprehension over what it depends on; here it is read back."""
+        bound = set(e.indices)
+        outer = [i for i in _free(e.body) if i not in bound and not isinstance(env.get(i), ir.Step)]
+        lift = len(self.mapped)
+        inner: dict[p.Index, Place] = {i: s for i, s in env.items() if isinstance(s, ir.Step) and i not in bound}
+        inner.update({i: lift + k for k, i in enumerate(outer)})
+        inner.update({i: lift + len(outer) + k for k, i in enumerate(e.indices)})
+        shape = (*self.mapped, *(_size(i) for i in outer))
+        reduced = tuple(_size(i) for i in e.indices)
+        body = self.scalar(e.body, inner)
+        op = "sum" if e.op == "mean" else e.op
+        if e.op == "mean" and body.dtype != e.dtype:
+            body = ir.op("cast", (body,), e.dtype)
+        made = ir.comp(shape, body, op, reduced, span=e.span)
+        places = (*(ir.plain(k) for k in range(lift)), *(ir.plain(n) for i in outer if isinstance(n := env[i], int)))
+        result: ir.Scalar = ir.read(made, places)
+        if e.op == "mean":
+            count: Size = 1
+            for size in reduced:
+                count = tidy(count * size)
+            divisor = ir.intern(ir.SizeOf(count, "i64"))
+            result = ir.op("/", (result, divisor), e.dtype)
+        return result
+
+    def draw(self, e: p.Draw, env: Mapping[p.Index, Place], args: tuple[ir.Scalar, ...]) -> ir.Scalar:
+        """A draw in terms of uniform bits: the element is numbered row-major over mapped axes, steps and indices."""
+        steps = [s for i, s in self.scan_steps.items()]
+        places: list[ir.Scalar] = [ir.var(k) for k in range(len(self.mapped))]
+        sizes: list[Size] = list(self.mapped)
+        for index, step in self.scan_steps.items():
+            places.append(ir.read(step, ()))
+            sizes.append(_size(index))
+        for index in e.indices:
+            if index not in self.scan_steps:
+                places.append(self.index_value(env[index]))
+                sizes.append(_size(index))
+        del steps
+        site = _site(self.path, e.site)
+
+        def uniform(lane: int) -> ir.Scalar:
+            return ir.intern(ir.Rand(site, tuple(places), tuple(sizes), lane))
+
+        def number(x: float) -> ir.Scalar:
+            return ir.const(x, "float")
+
+        match e.op:
+            case "uniform":
+                if not args:
+                    return uniform(0)
+                low, high = args if len(args) == 2 else (number(0.0), args[0])
+                spread = ir.op("-", (high, low), "float")
+                return ir.op("+", (low, ir.op("*", (spread, uniform(0)), "float")), "float")
+            case "bernoulli":
+                below = ir.op("<", (uniform(0), args[0]), "bool")
+                return ir.op("select", (below, number(1.0), number(0.0)), "float")
+            case "gumbel":
+                inner = ir.op("neg", (ir.op("log", (_open(uniform(0)),), "float"),), "float")
+                return ir.op("neg", (ir.op("log", (inner,), "float"),), "float")
+            case "randint":
+                low, high = args
+                spread = ir.op("-", (high, low), "i64")
+                scaled = ir.op("*", (uniform(0), ir.op("cast", (spread,), "float")), "float")
+                return ir.op("+", (low, ir.op("cast", (ir.op("floor", (scaled,), "float"),), "i64")), "i64")
+        mean, deviation = (args + (number(1.0),))[:2] if args else (number(0.0), number(1.0))
+        radius = ir.op("sqrt", (ir.op("*", (number(-2.0), ir.op("log", (_open(uniform(0)),), "float")), "float"),), "float")
+        angle = ir.op("cos", (ir.op("*", (number(6.283185307179586), uniform(1)), "float"),), "float")
+        normal = ir.op("*", (radius, angle), "float")
+        return ir.op("+", (mean, ir.op("*", (deviation, normal), "float")), "float")
+
+
+def _open(u: ir.Scalar) -> ir.Scalar:
+    """A uniform draw kept away from 0, as Triton's normal draws do."""
+    return ir.op("max", (u, ir.const(1.0e-7, "float")), "float")
+
+
+def _site(path: str, site: int) -> int:
+    """A number for a draw that depends on the parameter path of its layer and not on the order of compilation."""
+    value = 2166136261
+    for byte in f"{path}#{site}".encode():
+        value = ((value ^ byte) * 16777619) & 0x7FFFFFFF
+    return value
+
+
+@dataclass(eq=False)
+class CustomRule:
+    """The derivative that a function gives for itself."""
+
+    instance: p.Instance
+    builder: Builder
+
+    def __call__(self, cotangents: Sequence[ir.Tensor]) -> dict[int, ir.Tensor]:
+        backward = self.instance.backward
+        assert backward is not None
+        lifted = bool(self.builder.mapped)
+        for tensor, value in zip(backward.cotangents, cotangents, strict=True):
+            self.builder.values[tensor] = Value(value, lifted)
+        self.builder.statements(backward.body)
+        floats = [k for k, x in enumerate(self.instance.inputs) if x.dtype not in ("i32", "i64", "bool")]
+        return {k: self.builder.tensor(a) for k, a in zip(floats, backward.adjoints, strict=True)}
+
+
+def _lags(node: p.Scan) -> dict[p.Tensor, int]:
+    """How many steps back each sequence of a scan is read."""
+    axes = {c.tensor: c.axis for c in node.carried}
+    lags: dict[p.Tensor, int] = {}
+    for e in _expressions(node.body):
+        if isinstance(e, p.Read) and e.tensor in axes:
+            where = e.positions[axes[e.tensor]]
+            assert isinstance(where, p.Affine) and isinstance(where.offset, int)
+            lag = where.offset if node.reversed else -where.offset
+            lags[e.tensor] = max(lags.get(e.tensor, 0), lag)
+    return lags
+
+
+def _expressions(body: Sequence[p.Stmt]) -> Iterator[p.Expr]:
+    """All expressions of statements, those inside blocks too."""
+    roots: list[p.Expr] = []
+    stack = list(body)
+    while stack:
+        statement = stack.pop()
+        match statement:
+            case p.Define():
+                roots.append(statement.value)
+            case p.Scatter():
+                roots.append(statement.value)
+                roots += [x.value for x in statement.positions if isinstance(x, p.Data)]
+            case p.Scan() | p.Remat():
+                stack.extend(statement.body)
+            case p.Modes():
+                stack.extend((*statement.training, *statement.inference))
+    seen: set[int] = set()
+    while roots:
+        e = roots.pop()
+        if id(e) in seen:
+            continue
+        seen.add(id(e))
+        yield e
+        roots += _below(e)
+        if isinstance(e, p.Reduce):
+            roots.append(e.body)
+        if isinstance(e, p.Read):
+            roots += [x.value for x in e.positions if isinstance(x, p.Data)]
+
+
+def _size(index: p.Index) -> Size:
+    assert index.size is not None
+    return index.size
+
+
+def _radix(position: p.Position) -> tuple[p.Index, ...] | None:
+    """The indices of a grouped axis, slowest first, when a position is exactly that."""
+    if not isinstance(position, p.Affine) or len(position.terms) < 2 or position.offset != 0 or position.mode != "inside":
+        return None
+    stride: Size = 1
+    for index, coefficient in reversed(position.terms):
+        if sp.expand(sp.sympify(coefficient, strict=True) - stride) != 0:
+            return None
+        stride = tidy(stride * _size(index))
+    return tuple(i for i, _ in position.terms)
+
+
+def _below(e: p.Expr) -> list[p.Expr]:
+    if isinstance(e, p.Apply | p.Draw):
+        return list(e.args)
+    if isinstance(e, p.Read):
+        return [] if e.outside is None else [e.outside]
+    return []
+
+
+def _free(e: p.Expr) -> list[p.Index]:
+    """The indices that an expression depends on, in order of first use."""
+    found: dict[p.Index, None] = {}
+    seen: set[int] = set()
+    stack: list[tuple[p.Expr, frozenset[p.Index]]] = [(e, frozenset())]
+    while stack:
+        node, bound = stack.pop()
+        if (id(node)) in seen and not bound:
+            continue
+        seen.add(id(node))
+        match node:
+            case p.IndexValue():
+                if node.index not in bound:
+                    found[node.index] = None
+            case p.Apply():
+                stack.extend((a, bound) for a in reversed(node.args))
+            case p.Reduce():
+                stack.append((node.body, bound | set(node.indices)))
+            case p.Draw():
+                found.update({i: None for i in node.indices if i not in bound})
+                stack.extend((a, bound) for a in reversed(node.args))
+            case p.Read():
+                for position in node.positions:
+                    if isinstance(position, p.Affine):
+                        found.update({i: None for i, _ in position.terms if i not in bound})
+                    else:
+                        stack.append((position.value, bound))
+                if node.outside is not None:
+                    stack.append((node.outside, bound))
+    return list(found)
+
+
+def build(instance: p.Instance, mode: str = "inference") -> Unit:
+    """A model or function as a program of its inputs, parameters and states."""
+    unit = Unit()
+    args = []
+    for tensor in instance.inputs:
+        node = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, tensor.shape))
+        unit.inputs[tensor.name] = node
+        args.append(Value(node, False))
+    builder = Builder(unit, mode)
+    outputs = builder.instance(instance, args)
+    for tensor, value in zip(instance.outputs, outputs, strict=True):
+        unit.outputs[tensor.name] = value
+    return unit
+
+
+def build_train(train: p.TrainProgram) -> Unit:
+    """The loss and the metrics of a training, in training mode."""
+    unit = build(train.instance, "training")
+    return unit

@@ -1,0 +1,310 @@
+"""The meaning of the IR: a plain evaluator in float64, one node at a time, everything broadcast over all variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from dslc.ir import nodes as ir
+from dslc.sizes import Size
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+NUMPY = {"bool": np.bool_, "i32": np.int64, "i64": np.int64}
+
+
+def numpy_dtype(dtype: str) -> Any:
+    return NUMPY.get(dtype, np.float64)
+
+
+class Interpreter:
+    """Evaluates nodes for given inputs (by name) and sizes (by symbol name).
+
+    >>> x = ir.intern(ir.Input("x", "input", "f32", (3,)))
+    >>> total = ir.comp((), ir.whole(x), "sum", (3,))
+    >>> float(Interpreter({"x": np.arange(3.0)}, {}).tensor(total))
+    3.0
+    """
+
+    def __init__(self, inputs: Mapping[str, Array], sizes: Mapping[str, int], seed: int = 0):
+        self.inputs = inputs
+        self.sizes = sizes
+        self.seed = seed
+        self.done: dict[int, Any] = {}
+        self.steps: dict[int, tuple[int, list[Array]]] = {}
+
+    def size(self, size: Size) -> int:
+        if isinstance(size, int):
+            return size
+        value = sp.sympify(size, strict=True).subs({s: self.sizes[s.name] for s in size.free_symbols})
+        assert value.is_integer, f"{size} is not whole at {self.sizes}"
+        return int(value)
+
+    def shape(self, shape: tuple[Size, ...]) -> tuple[int, ...]:
+        return tuple(self.size(s) for s in shape)
+
+    def run(self, outputs: Mapping[str, ir.Tensor]) -> dict[str, Array]:
+        return {name: self.tensor(node) for name, node in outputs.items()}
+
+    def tensor(self, root: ir.Node) -> Any:
+        for node in ir.schedule((root,)):
+            if id(node) not in self.done:
+                self.done[id(node)] = self.evaluate(node)
+        return self.done[id(root)]
+
+    def evaluate(self, node: ir.Node) -> Any:
+        match node:
+            case ir.Input():
+                return np.asarray(self.inputs[node.name], numpy_dtype(node.dtype))
+            case ir.Comp():
+                return self.comp(node)
+            case ir.Scatter():
+                return self.scatter(node)
+            case ir.Reshape():
+                return self.done[id(node.of)].reshape(self.shape(node.shape))
+            case ir.Part():
+                return self.done[id(node.of)][node.number]
+            case ir.Custom():
+                return [self.done[id(v)] for v in node.values]
+            case ir.Along():
+                return along(node, [self.done[id(a)] for a in node.args], self.shape(node.shapes[0]))
+            case ir.External():
+                return external(node.op, [self.done[id(a)] for a in node.args])
+            case ir.Step():
+                number, carries = self.steps[node.scan]
+                return np.asarray(number) if node.kind == "number" else carries[node.place]
+            case ir.Scan():
+                return self.scan(node)
+
+    def scan(self, node: ir.Scan) -> list[Array]:
+        """Step by step; what is computed inside is forgotten after each step."""
+        length = self.size(node.length)
+        inner, _ = ir.inside(node)
+        carries = [self.done[id(s)] for s in node.starts]
+        stacked: list[list[Array]] = [[] for _ in node.results]
+        for number in reversed(range(length)) if node.reverse else range(length):
+            self.steps[node.number] = number, carries
+            for x in inner:
+                self.done[id(x)] = self.evaluate(x)
+            for values, result in zip(stacked, node.results, strict=True):
+                values.append(self.done[id(result)])
+            carries = [self.done[id(c)] for c in node.carries]
+        return [np.stack(v[::-1] if node.reverse else v) for v in stacked] + carries
+
+    # ---- comprehensions
+
+    def grid(self, sizes: tuple[Size, ...]) -> tuple[list[Array], tuple[int, ...]]:
+        shape = self.shape(sizes)
+        rank = len(shape)
+        return [np.arange(n).reshape((-1,) + (1,) * (rank - 1 - k)) for k, n in enumerate(shape)], shape
+
+    def comp(self, node: ir.Comp) -> Array:
+        variables, shape = self.grid((*node.shape, *node.reduced))
+        value = np.broadcast_to(self.scalar(node.body, variables), shape)
+        if node.op is None:
+            return np.array(value, numpy_dtype(node.dtype))
+        kept = len(node.shape)
+        flat = value.reshape((*shape[:kept], -1))
+        return np.asarray(REDUCE[node.op](flat), numpy_dtype(node.dtype))
+
+    def scatter(self, node: ir.Scatter) -> Array:
+        variables, shape = self.grid(node.ranges)
+        out_shape = self.shape(node.shape)
+        neutral = {"+": 0.0, "max": -np.inf, "min": np.inf}[node.op]
+        if node.base is not None:
+            result = np.array(self.done[id(node.base)])
+        else:
+            result = np.full(out_shape, neutral, numpy_dtype(node.dtype))
+        value = np.broadcast_to(self.scalar(node.body, variables), shape)
+        places = [np.broadcast_to(self.place(q, n, variables)[0], shape) for q, n in zip(node.places, out_shape, strict=True)]
+        function: Any = {"+": np.add, "max": np.maximum, "min": np.minimum}[node.op]
+        function.at(result, tuple(places), value)
+        return result
+
+    # ---- bodies
+
+    def scalar(self, root: ir.Scalar, variables: list[Array]) -> Any:
+        done: dict[int, Any] = {}
+        for s in ir.scalars(root):
+            done[id(s)] = self.one(s, variables, done)
+        return done[id(root)]
+
+    def one(self, s: ir.Scalar, variables: list[Array], done: Mapping[int, Any]) -> Any:
+        match s:
+            case ir.Const():
+                return np.asarray(s.value, numpy_dtype(s.dtype))
+            case ir.SizeOf():
+                value = sp.sympify(s.size, strict=True).subs({x: self.sizes[x.name] for x in sp.sympify(s.size, strict=True).free_symbols})
+                return np.asarray(float(value) if s.dtype == "float" else int(value))
+            case ir.Var():
+                return variables[s.number]
+            case ir.Op():
+                return np.asarray(apply(s.name, [done[id(a)] for a in s.args], s.dtype))
+            case ir.Rand():
+                return self.rand(s, done)
+            case ir.Read():
+                return self.read(s, variables, done)
+
+    def place(self, place: ir.Place, size: int, variables: list[Array], done: Mapping[int, Any] | None = None) -> tuple[Any, Any]:
+        """Positions along one axis, and where they are inside."""
+        good: Any = True
+        if isinstance(place, ir.Affine):
+            at: Any = self.size(place.offset)
+            for number, coefficient in place.terms:
+                at = at + self.size(coefficient) * variables[number]
+            divisor = self.size(place.divisor)
+            if divisor != 1:
+                good = at % divisor == 0
+                at = at // divisor
+            mode = place.mode
+        elif isinstance(place, ir.At):
+            at = self.steps[place.step.scan][0] + self.size(place.offset)
+            mode = "inside"
+        else:
+            at = done[id(place.value)] if done is not None else self.scalar(place.value, variables)
+            mode = place.mode
+        at = np.asarray(at)
+        if mode == "wrap":
+            return at % size, True
+        if mode == "clamp":
+            return np.clip(at, 0, size - 1), True
+        inside = good & (at >= 0) & (at < size)
+        return np.clip(at, 0, size - 1), inside
+
+    def read(self, s: ir.Read, variables: list[Array], done: Mapping[int, Any]) -> Any:
+        value = self.done[id(s.tensor)]
+        positions = []
+        inside: Any = True
+        for place, size in zip(s.places, value.shape, strict=True):
+            at, good = self.place(place, size, variables, done)
+            positions.append(at)
+            inside = inside & good
+        found = value[tuple(positions)]
+        if s.outside is not None:
+            return np.where(inside, found, done[id(s.outside)])
+        assert np.all(inside), "a read that was proved inside is not"
+        return found
+
+    def rand(self, s: ir.Rand, done: Mapping[int, Any]) -> Any:
+        from dslc.ir.philox import uniform
+
+        number: Any = 0
+        for place, size in zip(s.places, s.sizes, strict=True):
+            number = number * self.size(size) + done[id(place)]
+        return uniform(self.seed, s.site, np.asarray(number), s.lane)
+
+
+def _norm_argmax(x: Array) -> Any:
+    return np.argmax(x, axis=-1)
+
+
+REDUCE: dict[str, Callable[[Array], Any]] = {
+    "sum": lambda x: x.sum(-1),
+    "prod": lambda x: x.prod(-1),
+    "max": lambda x: x.max(-1),
+    "min": lambda x: x.min(-1),
+    "any": lambda x: x.any(-1),
+    "all": lambda x: x.all(-1),
+    "argmax": lambda x: np.argmax(x, -1),
+    "argmin": lambda x: np.argmin(x, -1),
+}
+
+
+def _erf(x: Any) -> Any:
+    import math
+
+    return np.vectorize(math.erf, otypes=[np.float64])(x)
+
+
+def _by_math(name: str) -> Callable[[Any], Any]:
+    import math
+
+    return lambda x: np.vectorize(getattr(math, name), otypes=[np.float64])(x)
+
+
+SCALAR: dict[str, Callable[..., Any]] = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "^": lambda a, b: np.power(a, b),
+    "//": np.floor_divide, "%": np.mod, "neg": np.negative, "<": np.less, "<=": np.less_equal, ">": np.greater,
+    ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal, "and": lambda *a: np.logical_and.reduce(np.broadcast_arrays(*a)),
+    "or": lambda *a: np.logical_or.reduce(np.broadcast_arrays(*a)), "not": np.logical_not, "select": np.where,
+    "stop_grad": lambda x: x, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2,
+    "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "abs": np.abs,
+    "sign": np.sign, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos,
+    "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
+    "acosh": np.arccosh, "atanh": np.arctanh, "sigmoid": lambda x: 0.5 * (1 + np.tanh(0.5 * x)),
+    "relu": lambda x: np.maximum(x, 0), "erf": _erf, "erfc": _by_math("erfc"), "lgamma": _by_math("lgamma"),
+    "floor": np.floor, "ceil": np.ceil, "round": np.round, "trunc": np.trunc, "min": np.minimum, "max": np.maximum,
+    "clip": lambda x, a, b: np.minimum(np.maximum(x, a), b), "pow": np.power, "hypot": np.hypot, "isnan": np.isnan,
+    "isinf": np.isinf, "isfinite": np.isfinite,
+}  # fmt: skip
+
+
+def apply(name: str, args: list[Any], dtype: str) -> Any:
+    with np.errstate(all="ignore"):
+        if name == "cast":
+            return np.asarray(args[0]).astype(numpy_dtype(dtype))
+        if name == "^" and dtype not in ("i32", "i64"):
+            return np.power(np.asarray(args[0], np.float64), args[1])
+        return SCALAR[name](*args)
+
+
+def along(node: ir.Along, args: list[Array], shape: tuple[int, ...]) -> list[Any]:
+    axis = node.axis
+    x = np.flip(args[0], axis) if node.reverse else args[0]
+    match node.op:
+        case "cumsum" | "cumprod":
+            result = getattr(np, node.op)(x, axis=axis)
+        case "cummax":
+            result = np.maximum.accumulate(x, axis=axis)
+        case "cummin":
+            result = np.minimum.accumulate(x, axis=axis)
+        case "sort":
+            result = np.sort(x, axis=axis, kind="stable")
+        case "argsort":
+            result = np.argsort(x, axis=axis, kind="stable")
+        case "top_k":
+            order = np.argsort(-x, axis=axis, kind="stable")
+            order = np.take(order, np.arange(shape[axis]), axis)
+            return [np.take_along_axis(x, order, axis), order]
+        case _:
+            z = x + (1j * args[1] if len(args) == 2 else 0)
+            f = np.fft.fft(z, axis=axis) if node.op == "fft" else np.fft.ifft(z, axis=axis)
+            return [f.real, f.imag]
+    return [np.flip(result, axis) if node.reverse else result]
+
+
+def external(op: str, args: list[Array]) -> list[Any]:
+    match op:
+        case "solve":
+            a, b = args
+            return [np.linalg.solve(a, b) if b.ndim == a.ndim else np.linalg.solve(a, b[..., None])[..., 0]]
+        case "inv":
+            return [np.linalg.inv(args[0])]
+        case "det":
+            return [np.linalg.det(args[0])]
+        case "logdet":
+            return [np.linalg.slogdet(args[0])[1]]
+        case "cholesky":
+            return [np.linalg.cholesky(args[0])]
+        case "eigh":
+            values, vectors = np.linalg.eigh(args[0])
+            return [values, vectors]
+    assert op == "matexp", op
+    return [matexp(args[0])]
+
+
+def matexp(a: Array) -> Array:
+    """Scaling and squaring of the power series."""
+    scale = max(0, int(np.ceil(np.log2(max(float(np.abs(a).sum(-1).max()), 1e-30)))) + 4)
+    x = a / 2.0**scale
+    term = np.broadcast_to(np.eye(a.shape[-1]), a.shape)
+    total = term.copy()
+    for k in range(1, 20):
+        term = term @ x / k
+        total = total + term
+    for _ in range(scale):
+        total = total @ total
+    return total

@@ -1,0 +1,2 @@
+layer block(x: [N, K]) -> x: [N, K]:
+    x = relu(x)

@@ -1,0 +1,2 @@
+layer block(x: [N, K]) y: [N, K]:
+    y = relu(x)

@@ -1,0 +1,6 @@
+model classifier(x: f32[N, 16]) -> logits: [N, 10]:
+    logits = dense(x, 10)
+
+train classifier(x, label: i32[N] < 100):
+    minimize cross_entropy(classifier(x), label)
+    using adamw(lr = 1e-3)

@@ -1,0 +1,7 @@
+model regression(x: f32[N, 4]) -> y: [N]:
+    y = dense(x, 1)[:, 0]
+
+train regression(x, target: f32[N]):
+    y = regression(x)
+    minimize mean((y[n] - target[n])^2)
+    using sgd(lr = 0.1)

@@ -1,0 +1,1 @@
+fn first(x) = x[0]

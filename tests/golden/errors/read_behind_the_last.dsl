@@ -1,0 +1,2 @@
+fn final(x: [N, T]) -> y: [N]:
+    y[n] = x[n, T]

@@ -1,0 +1,1 @@
+fn positive(x) = x if x > 0

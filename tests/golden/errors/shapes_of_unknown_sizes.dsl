@@ -1,0 +1,2 @@
+fn added(x: [N], y: [M]) -> z: [N]:
+    z = x + y

@@ -1,0 +1,2 @@
+layer shifted(x: [N, K]) -> y: [N, K]:
+    y[n, k] = x[n, k] + bias[k]

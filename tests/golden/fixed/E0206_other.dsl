@@ -1,0 +1,1 @@
+fn doubled(x) = 2 * x

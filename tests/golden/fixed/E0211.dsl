@@ -1,0 +1,3 @@
+layer linear(x: [N, I]) -> y: [N, 4]:
+    param W: [I, 4] ~ glorot
+    y[n, o] = sum[i](x[n, i] * W[i, o])

@@ -1,0 +1,2 @@
+fn partition(x: [N, K]) -> z: [N]:
+    z[n] = sum[k](exp(x[n, k]))

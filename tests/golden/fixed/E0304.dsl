@@ -1,0 +1,2 @@
+fn totals(x: [N, K]) -> y: [N, K]:
+    y[n, k: K] = sum[j](x[n, j])

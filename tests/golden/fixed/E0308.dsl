@@ -1,0 +1,2 @@
+fn last(x: [N, T]) -> y: [N]:
+    y[n] = x[n, wrap(-1)]

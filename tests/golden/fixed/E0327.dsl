@@ -1,0 +1,2 @@
+fn backwards(x: [N, T]) -> y: [N, T]:
+    y = x[:, ::-1]

@@ -1,0 +1,2 @@
+fn shares(x: [N], w: [K]) -> y: [N]:
+    y[n] = sum[k](x[n] / w[k])

@@ -1,0 +1,2 @@
+fn best(x: [N, K]) -> y: [N, 5] where 5 <= K:
+    y[n, j], place[n, j] = top_k[k -> j: 5](x[n, k])

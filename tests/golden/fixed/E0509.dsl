@@ -1,0 +1,2 @@
+fn limited(x: [N]) -> y: [N]:
+    y[n] = clip(x[n], -1, 1)

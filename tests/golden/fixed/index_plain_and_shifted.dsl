@@ -1,0 +1,2 @@
+fn differences(x: [N, T]) -> y: [N, T] where T >= 2:
+    y[n, t] = x[n, clamp(t + 1)] - x[n, t]
