@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dslc.check import call_arguments, calls, equations, signatures, statements, static_values, where_clauses
 from dslc.check.frame import MAX_PARAMETERS, CheckedAtCall, Checker, Frame
-from dslc.check.indices import Scope
+from dslc.check.indices import Scope, is_placeholder
 from dslc.check.program import CustomBackward, Define, Instance, Tensor
 from dslc.check.values import (
     DTYPES,
@@ -40,6 +40,10 @@ def instantiate(
         )
         for name, x in types.items()
     }
+    for name, x in normal.items():
+        if any(is_placeholder(s) for size in x.shape for s in getattr(size, "free_symbols", ())):
+            caller.report(kinds.CARRIED_SIZE(Label(x.span), name=name, callee=node.name))
+            return None
     calls.enter(checker, caller, node.name, span)
     try:
         outer_calls = checker.calls[:]

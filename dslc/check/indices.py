@@ -99,7 +99,7 @@ class Scope:
             return
         if index in self.failed:
             return
-        unknown = [s for s in (index.size, size) if _placeholder(facts.normal(s))]
+        unknown = [s for s in (index.size, size) if is_placeholder(facts.normal(s))]
         if unknown:
             facts.assume_equal(index.size, size)
             return
@@ -135,7 +135,7 @@ class Scope:
             return True
         assert a.size is not None and b.size is not None
         facts = self.frame.facts
-        if _placeholder(facts.normal(a.size)) or _placeholder(facts.normal(b.size)):
+        if is_placeholder(facts.normal(a.size)) or is_placeholder(facts.normal(b.size)):
             return facts.assume_equal(a.size, b.size)
         return facts.equal(a.size, b.size) is True
 
@@ -249,7 +249,7 @@ class Scope:
             low, high = interval(self.frame, position.value)
         facts = self.frame.facts
         size = read.size
-        if _placeholder(facts.normal(size)):
+        if is_placeholder(facts.normal(size)):
             return
         if low is not None and high is not None and facts.nonnegative(low) and facts.nonnegative(tidy(size - 1 - high)):
             return
@@ -290,7 +290,8 @@ def _strides(indices: tuple[Index, ...]) -> tuple[tuple[Index, Size], ...]:
 # ---- sizes in words ------------------------------------------------------------------------------
 
 
-def _placeholder(size: Size) -> bool:
+def is_placeholder(size: Size) -> bool:
+    """Is this a size that a scan has still to find out?"""
     return isinstance(size, sp.Symbol) and size.name.startswith("?")
 
 

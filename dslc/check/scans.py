@@ -181,10 +181,30 @@ def _scanned_axis(target: t.Target, index: str) -> int | None:
 
 def _open_sequence(frame: Frame, state: ScanState, target: t.Target, axis: int, start: t.Start | None) -> None:
     assert target.items is not None
-    shape: list[Size] = [frame.placeholder(target.name) for _ in target.items]
+    shape = _known_shape(frame, target, axis, start) or [frame.placeholder(target.name) for _ in target.items]
     dtype = _start_dtype(frame, start.value) if start is not None else "float"
     tensor = frame.new_tensor(target.name, dtype, tuple(shape), span=target.span)
     state.sequences[target.name] = Sequence_(tensor, axis, target, start=start)
+
+
+def _known_shape(frame: Frame, target: t.Target, axis: int, start: t.Start | None) -> list[Size] | None:
+    """The shape of a carried value before its equation is seen: from its declared type, or from its start."""
+    assert target.items is not None
+    declared = frame.output_shapes.get(target.name)
+    if declared is not None and len(declared.shape) == len(target.items):
+        return list(declared.shape)
+    if start is None:
+        return None
+    base = start.value
+    if isinstance(base, t.Access) and start.target.items is not None:
+        names = [i.id if isinstance(i, t.Name) else None for i in base.items]
+        if names != [i.id if isinstance(i, t.Name) else "" for i in start.target.items]:
+            return None
+        base = base.base
+    binding = frame.names.get(base.id) if isinstance(base, t.Name) else None
+    if not isinstance(binding, Tensor) or len(binding.shape) != len(target.items) - 1:
+        return None
+    return [*binding.shape[:axis], frame.placeholder(target.name), *binding.shape[axis:]]
 
 
 def _start_dtype(frame: Frame, value: t.Expr) -> str:

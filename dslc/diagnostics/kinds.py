@@ -693,6 +693,13 @@ DIVISION_BY_ZERO = _kind(
     cause="A static number is divided by zero.",
     cure="Mend the arithmetic.",
 )
+CARRIED_SIZE = _kind(
+    "E0346",
+    "the shape of `{name}` is not known yet at this call of `{callee}`",
+    "start it from a tensor of its shape, or declare it as an output of the definition",
+    cause="Inside a scan a carried value goes into a call before its own equation has told its shape.",
+    cure="Let the shape be known earlier: from the declared type of an output, or from a tensor after `start`.",
+)
 
 # ---- E04: types ----------------------------------------------------------------------------------
 

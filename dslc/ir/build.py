@@ -639,5 +639,19 @@ def build(instance: p.Instance, mode: str = "inference") -> Unit:
 
 def build_train(train: p.TrainProgram) -> Unit:
     """The loss and the metrics of a training, in training mode."""
-    unit = build(train.instance, "training")
+    unit = Unit()
+    args = []
+    for tensor in train.instance.inputs:
+        node = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, tensor.shape))
+        unit.inputs[tensor.name] = node
+        args.append(Value(node, False))
+    builder = Builder(unit, "training")
+    builder.instance(train.instance, args)
+    assert train.loss is not None
+    loss = builder.tensor(train.loss)
+    if train.maximize:
+        loss = ir.comp((), ir.op("neg", (ir.whole(loss),), loss.dtype), name="loss")
+    unit.outputs["loss"] = loss
+    for name, metric in train.metrics:
+        unit.outputs[name] = builder.tensor(metric)
     return unit

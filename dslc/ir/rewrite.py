@@ -1,0 +1,121 @@
+"""Changing variables: the one place where bodies are moved from one comprehension into another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from dslc.ir import nodes as ir
+from dslc.sizes import Size, tidy
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a variable becomes: `(offset + sum of coefficient * new variable) / divisor`."""
+
+    terms: tuple[tuple[int, Size], ...]
+    offset: Size = 0
+    divisor: Size = 1
+
+
+def keep(number: int) -> Form:
+    return Form(((number, 1),))
+
+
+class NotAffine(Exception):
+    """A change of variables that affine places cannot express."""
+
+
+def compose(place: ir.Affine, table: Mapping[int, Form]) -> ir.Affine:
+    """An affine place after a change of variables."""
+    terms: dict[int, Size] = {}
+    offset: Size = place.offset
+    divisor: Size = place.divisor
+    divided = [(n, c) for n, c in place.terms if table[n].divisor != 1]
+    if divided:
+        if len(divided) > 1 or divided[0][1] != 1 or divisor != 1:
+            raise NotAffine
+        divisor = table[divided[0][0]].divisor
+        offset = tidy(offset * divisor)
+    for number, coefficient in place.terms:
+        form = table[number]
+        factor = tidy(coefficient * (1 if form.divisor != 1 else divisor if divided else 1))
+        offset = tidy(offset + factor * form.offset)
+        for new, c in form.terms:
+            terms[new] = tidy(terms.get(new, 0) + factor * c)
+    return ir.affine(tuple(terms.items()), offset, place.mode, divisor)
+
+
+@dataclass
+class Change:
+    """A change of variables and of tensors, applied to bodies.
+
+    `forms` says what each variable becomes. `tensors` may replace a tensor by another one that is read with extra
+    leading places. `guard` tells which variables may leave their range: reads that use them get 0 outside.
+    """
+
+    forms: Mapping[int, Form]
+    tensors: Callable[[ir.Tensor], tuple[ir.Tensor, tuple[ir.Place, ...]] | None] = lambda _: None
+    places: Callable[[ir.Place], ir.Place] = lambda place: place
+    guard: frozenset[int] = frozenset()
+    _done: dict[int, ir.Scalar] = field(default_factory=dict)
+
+    def scalar(self, root: ir.Scalar) -> ir.Scalar:
+        for s in ir.scalars(root):
+            if id(s) not in self._done:
+                self._done[id(s)] = self._one(s)
+        return self._done[id(root)]
+
+    def place(self, place: ir.Place) -> ir.Place:
+        if isinstance(place, ir.Affine):
+            return compose(place, self.forms)
+        if isinstance(place, ir.Data):
+            return ir.intern(ir.Data(self.scalar(place.value), place.mode))
+        return self.places(place)
+
+    def _one(self, s: ir.Scalar) -> ir.Scalar:
+        match s:
+            case ir.Var():
+                return self.value(self.forms[s.number])
+            case ir.Read():
+                places = tuple(self.place(x) for x in s.places)
+                outside = None if s.outside is None else self._done[id(s.outside)]
+                if outside is None and self.guard and any(self._guarded(x) for x in s.places):
+                    outside = zero(s.dtype)
+                found = self.tensors(s.tensor)
+                tensor, lead = (s.tensor, ()) if found is None else found
+                return ir.intern(ir.Read(tensor, (*lead, *places), s.dtype, outside))
+        return ir.rebuild(s, lambda x: self._done[id(x)])
+
+    def _guarded(self, place: ir.Place) -> bool:
+        if isinstance(place, ir.Affine):
+            return any(n in self.guard for n, _ in place.terms)
+        if isinstance(place, ir.Data):
+            return any(isinstance(x, ir.Var) and x.number in self.guard for x in ir.scalars(place.value))
+        return False
+
+    def value(self, form: Form) -> ir.Scalar:
+        """The value of a form as a number."""
+        total: ir.Scalar | None = None
+        for number, coefficient in form.terms:
+            part: ir.Scalar = ir.var(number)
+            if coefficient != 1:
+                part = ir.op("*", (ir.intern(ir.SizeOf(coefficient)), part), "i64")
+            total = part if total is None else ir.op("+", (total, part), "i64")
+        if form.offset != 0 or total is None:
+            offset = ir.intern(ir.SizeOf(form.offset))
+            total = offset if total is None else ir.op("+", (total, offset), "i64")
+        if form.divisor != 1:
+            total = ir.op("//", (total, ir.intern(ir.SizeOf(form.divisor))), "i64")
+        return total
+
+
+def zero(dtype: str) -> ir.Const:
+    if dtype == "bool":
+        return ir.const(False, dtype)
+    return ir.const(0, dtype) if dtype in ("i32", "i64") else ir.const(0.0, dtype)
+
+
+def shift(body: ir.Scalar, by: int, count: int) -> ir.Scalar:
+    """The body with all its variables `by` numbers up."""
+    return body if by == 0 else Change({n: keep(n + by) for n in range(count)}).scalar(body)
