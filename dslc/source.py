@@ -54,6 +54,12 @@ class Span:
     def line(self) -> int:
         return self.source.position(self.start)[0]
 
+    @property
+    def first_line(self) -> Span:
+        """The part of it on its first line, which is enough to point at a block."""
+        end = self.text.find("\n")
+        return self if end < 0 else Span(self.source, self.start, self.start + end)
+
     def to(self, other: Span) -> Span:
         """The span from the start of this one to the end of `other`."""
         return Span(self.source, min(self.start, other.start), max(self.end, other.end))

@@ -8,24 +8,16 @@ from dataclasses import replace
 import sympy as sp
 
 from dslc.check import brackets, call_arguments, derivatives, expressions, instance_calls, matrices
-from dslc.check.frame import MAX_INSTANCE_DEPTH, Frame, GiveUp, near_argument
+from dslc.check.frame import Frame, near_argument
 from dslc.check.indices import Scope
 from dslc.check.program import Apply, Index, Tensor
-from dslc.check.values import (
-    FunctionValue,
-    Poison,
-    Shared,
-    Static,
-    StaticValue,
-    Val,
-    is_float,
-)
+from dslc.check.sums import Placement, collect_index_names
+from dslc.check.values import FunctionValue, Poison, Shared, Static, StaticValue, Val, is_float
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import ALONG_AXIS, CASTS, DERIVATIVES, DRAWS, EXTERNALS, REDUCTIONS, SCALAR_OPS
 from dslc.resolve.files import Defined
 from dslc.sizes import tidy
-from dslc.source import Span
 from dslc.syntax import tree as t
 
 NOTHING = Val()
@@ -208,43 +200,21 @@ def inline(
     target = defined.node
     assert isinstance(target, t.Fn) and target.expression is not None
     inner_frame = replace(
-        frame, file=defined.file, names={k: v for k, (v, _) in bound.items()}, word="fn", had_error=False
-    )
-    inner = Scope(inner_frame, reads=scope.reads, groups=scope.groups, soft=scope.soft, evidence=scope.evidence)
+        frame, file=defined.file, names={k: v for k, (v, _) in bound.items()}, word="fn", errors=0,
+        calls=frame.inside(target.name, node.span),
+    )  # fmt: skip
+    inner = Scope(inner_frame, reads=scope.reads, groups=scope.groups, evidence=scope.evidence)
     if axis is not None and target.axis is not None:
         inner.levels.append({target.axis: axis})
         inner.axis_name = target.axis
-    from dslc.check.sums import Placement, collect_index_names
-
     inner.index_names = collect_index_names(inner_frame, [target.expression]) - (
         {target.axis} if target.axis else set()
     )
-    checker = frame.checker
-    enter(checker, frame, target.name, node.span)
-    try:
-        Placement(inner).run(target.expression, {target.axis} if target.axis else set())
-        val = expressions.expression(inner, target.expression)
-    finally:
-        leave(checker)
+    Placement(inner).run(target.expression, {target.axis} if target.axis else set())
+    val = expressions.expression(inner, target.expression)
     scope.names.update({f"{n}@{id(i)}": i for n, i in inner.names.items()})
-    frame.had_error = frame.had_error or inner_frame.had_error
+    frame.errors += inner_frame.errors
     return val
-
-
-def enter(checker: object, frame: Frame, name: str, span: Span) -> None:
-    c = frame.checker
-    c.calls.append((name, span))
-    c.depth += 1
-    if c.depth > MAX_INSTANCE_DEPTH:
-        c.calls.pop()
-        c.depth -= 1
-        c.reporter.add(kinds.TOO_MUCH_WORK(Label(span), what="calls inside calls", limit=MAX_INSTANCE_DEPTH))
-        raise GiveUp
-
-
-def leave(checker: object) -> None:
-    checker.calls.pop()  # type: ignore[attr-defined]
-    checker.depth -= 1  # type: ignore[attr-defined]
 
 
 def find_member(frame: Frame, node: t.Member, shared: Shared, parts: list[str]) -> Tensor | None:

@@ -32,7 +32,7 @@ def instantiate(
     node = defined.node
     word = node.word if isinstance(node, t.Layer) else "fn"
     instance = Instance(node.name, word, span=node.span, statics=dict(statics))
-    frame = Frame(checker, defined.file, word, instance, caller.facts.copy())
+    frame = Frame(checker, defined.file, word, instance, caller.facts.copy(), calls=caller.inside(node.name, span))
     frame.names.update(statics)  # type: ignore[arg-type]
     normal = {
         name: signatures.ArgType(
@@ -44,26 +44,18 @@ def instantiate(
         if any(is_placeholder(s) for size in x.shape for s in getattr(size, "free_symbols", ())):
             caller.report(kinds.CARRIED_SIZE(Label(x.span), name=name, callee=node.name))
             return None
-    calls.enter(checker, caller, node.name, span)
-    try:
-        outer_calls = checker.calls[:]
-        checker.calls[:] = outer_calls[:-1]
-        try:
-            if not signatures.bind_signature(frame, caller, defined, normal, span):
-                return None
-            if not where_clauses.prove_where(frame, caller, _where(node), span, node.name):
-                return None
-        finally:
-            checker.calls[:] = outer_calls
-        key = (checker.root, id(node), _type_key(frame), _static_key(statics))
-        if key not in checker.instances:
-            checker.instances[key] = None  # while it is being made, and if it fails
-            if check_body(frame, defined):
-                checker.instances[key] = instance
-        caller.had_error = caller.had_error or checker.instances[key] is None
-        return checker.instances[key]
-    finally:
-        calls.leave(checker)
+    if not signatures.bind_signature(frame, caller, defined, normal, span):
+        return None
+    if not where_clauses.prove_where(frame, caller, _where(node), span, node.name):
+        return None
+    key = (checker.root, id(node), _type_key(frame), _static_key(statics))
+    if key not in checker.instances:
+        checker.instances[key] = None  # while it is being made, and if it fails
+        if check_body(frame, defined):
+            checker.instances[key] = instance
+    if checker.instances[key] is None:
+        caller.errors += 1
+    return checker.instances[key]
 
 
 def _where(node: Callable_) -> tuple[t.Condition, ...]:
@@ -132,7 +124,7 @@ def custom_backward(frame: Frame, node: t.Backward, definition: t.Fn | t.Layer) 
     outputs = frame.instance.outputs
     if len(node.cotangents) != len(outputs) or len(node.adjoints) != len(inputs):
         expected = f"({', '.join('d' + o.name for o in outputs)}) -> {', '.join('d' + x.name for x in inputs)}"
-        frame.report(kinds.BACKWARD_SIGNATURE(Label(_first_line(node.span)), name=definition.name, expected=expected))
+        frame.report(kinds.BACKWARD_SIGNATURE(Label(node.span.first_line), name=definition.name, expected=expected))
         return
     cotangents = []
     for name, output in zip(node.cotangents, outputs, strict=True):
@@ -147,7 +139,7 @@ def custom_backward(frame: Frame, node: t.Backward, definition: t.Fn | t.Layer) 
         if binding is POISON:
             return
         if not isinstance(binding, Tensor):
-            frame.report(kinds.OUTPUT_UNDEFINED(Label(_first_line(node.span)), name=name, owner="backward"))
+            frame.report(kinds.OUTPUT_UNDEFINED(Label(node.span.first_line), name=name, owner="backward"))
             return
         if len(binding.shape) != len(tensor.shape) or any(
             frame.facts.equal(a, b) is not True for a, b in zip(binding.shape, tensor.shape, strict=True)
@@ -158,11 +150,6 @@ def custom_backward(frame: Frame, node: t.Backward, definition: t.Fn | t.Layer) 
             return
         adjoints.append(binding)
     frame.instance.backward = CustomBackward(tuple(cotangents), tuple(adjoints), tuple(body))
-
-
-def _first_line(span: Span) -> Span:
-    end = span.text.find("\n")
-    return span if end < 0 else Span(span.source, span.start, span.start + end)
 
 
 def limit_parameters(frame: Frame, span: Span) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dslc.check.program import Index, Instance, Stmt, Tensor
@@ -20,9 +20,12 @@ from dslc.syntax import tree as t
 
 #: Bounds on the work that one spec may ask for.
 MAX_STEPS = 400_000
-MAX_INSTANCE_DEPTH = 40
+MAX_CALLS = 40
 MAX_ITERATIONS = 1_000
 MAX_PARAMETERS = 100_000
+
+#: Calls that an error inside a definition is shown with: the outermost one and the innermost ones.
+MAX_CALLS_SHOWN = 3
 
 
 class GiveUp(Exception):
@@ -41,9 +44,6 @@ class Checker:
     faulty: set[Callable_] = field(default_factory=set)
     steps: int = 0
     sites: int = 0
-    depth: int = 0
-    #: the calls that led to the instance being checked, outermost first
-    calls: list[tuple[str, Span]] = field(default_factory=list)
     #: counts independent checks: instances are not shared between them, their sizes mean different things
     root: int = 0
 
@@ -83,7 +83,10 @@ class Frame:
     scans: list[Any] = field(default_factory=list)
     #: size name -> (the argument that fixed it, where that argument's axis came from)
     size_evidence: dict[str, Any] = field(default_factory=dict)
-    had_error: bool = False
+    #: the calls that led here, outermost first
+    calls: tuple[tuple[str, Span], ...] = ()
+    #: how many errors were found so far
+    errors: int = 0
     fresh: int = 0
     indices: list[Index] = field(default_factory=list)
     tensors: list[Tensor] = field(default_factory=list)
@@ -108,17 +111,24 @@ class Frame:
     optimizer: Instance | None = None
     optimizer_args: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def had_error(self) -> bool:
+        return self.errors > 0
+
     def report(self, diagnostic: Diagnostic) -> None:
         if diagnostic.severity == "error":
-            self.had_error = True
-        calls = self.checker.calls
-        if calls and diagnostic.severity == "error":
-            name, span = calls[-1]
-            labels = (*diagnostic.labels, Label(span, f"in this call of `{name}`"))
-            diagnostic = Diagnostic(
-                diagnostic.code, diagnostic.message, labels, diagnostic.notes, diagnostic.help, diagnostic.fix
-            )
+            self.errors += 1
+            shown = self.calls if len(self.calls) <= MAX_CALLS_SHOWN else (self.calls[0], *self.calls[1 - MAX_CALLS_SHOWN :])
+            chain = tuple(Label(span, f"in this call of `{name}`") for name, span in reversed(shown))
+            diagnostic = replace(diagnostic, labels=(*diagnostic.labels, *chain))
         self.checker.reporter.add(diagnostic)
+
+    def inside(self, name: str, span: Span) -> tuple[tuple[str, Span], ...]:
+        """The calls that lead into a further one; there is a bound on their number."""
+        if len(self.calls) >= MAX_CALLS:
+            self.checker.reporter.add(kinds.TOO_MUCH_WORK(Label(span), what="calls inside calls", limit=MAX_CALLS))
+            raise GiveUp
+        return (*self.calls, (name, span))
 
     def lookup(self, name: str) -> Binding | None:
         """What a name means here: a local value, a definition, or a built-in function."""
@@ -164,6 +174,9 @@ class Frame:
             keep = f"to keep all steps, give it the index: `{name}[..., {index}] = ...`"
             self.report(kinds.STEP_LOCAL(Label(span), label, name=name, index=index, help=keep))
             return
+        if self.file.incomplete:  # it may be defined in a file that could not be imported
+            self.errors += 1
+            return
         if name in INITIALIZERS and name not in BUILTIN_NAMES:
             help: str | None = f"`{name}` is an initialiser; write it after `~` in a `param`"
         else:
@@ -198,6 +211,14 @@ class Frame:
 
     def show(self, size: Size) -> str:
         return show(self.facts.normal(size))
+
+    def show_shape(self, sizes: Iterable[Size | None]) -> str:
+        """`[N, 2*K]`"""
+        return "[" + ", ".join("?" if size is None else self.show(size) for size in sizes) + "]"
+
+    def same_shape(self, a: Sequence[Size], b: Sequence[Size]) -> bool:
+        """Are two shapes provably equal?"""
+        return len(a) == len(b) and all(self.facts.equal(x, y) is True for x, y in zip(a, b, strict=True))
 
     @contextmanager
     def collecting(self) -> Iterator[list[Stmt]]:

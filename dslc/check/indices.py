@@ -58,7 +58,6 @@ class Scope:
     rest_span: Span | None = None
     evidence: dict[Index, Evidence] = field(default_factory=dict)
     explicit: set[Index] = field(default_factory=set)
-    soft: list[tuple[Index, Evidence]] = field(default_factory=list)
     reads: list[PendingRead] = field(default_factory=list)
     groups: list[PendingGroup] = field(default_factory=list)
     #: names that are indices in this statement
@@ -143,12 +142,8 @@ class Scope:
 
     def finish(self) -> bool:
         """Find the remaining ranges, then prove all reads inside. False when something failed."""
-        before = self.frame.had_error
-        self.frame.had_error = False
+        before = self.frame.errors
         self._solve_groups(final=False)
-        for index, found in self.soft:
-            if index.size is None:
-                self.constrain(index, found.size, found.span, found.written, found.origin)
         self._infer_valid_ranges()
         self._solve_groups(final=True)
         for index in [*self.names.values(), *(i for level in self.levels for pack in level.values() for i in pack)]:
@@ -157,9 +152,7 @@ class Scope:
             group.position.terms = _strides(group.indices)
         for read in self.reads:
             self._prove(read)
-        failed = self.frame.had_error
-        self.frame.had_error = before or failed
-        return not failed
+        return self.frame.errors == before
 
     def _require(self, index: Index) -> None:
         if any(index is state.index for state in self.frame.scans):

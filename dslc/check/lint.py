@@ -8,7 +8,6 @@ from dslc.check.program import Instance
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label, Reporter
 from dslc.resolve.files import Defined
-from dslc.source import Span
 from dslc.syntax import tree as t
 
 MAX_PATHS = 20_000
@@ -31,7 +30,7 @@ def definition(reporter: Reporter, defined: Defined) -> None:
             case t.Formal() if inner.name not in read and inner in node.formals:
                 reporter.add(kinds.UNUSED_ARGUMENT(Label(inner.span), name=inner.name, owner=node.name))
             case t.Use() if inner.name not in read:
-                reporter.add(kinds.UNUSED_VALUE(Label(_first(inner.span)), name=inner.name))
+                reporter.add(kinds.UNUSED_VALUE(Label(inner.span.first_line), name=inner.name))
             case t.Equation():
                 for target in inner.targets:
                     if target.name not in read and target.name not in outputs and not _in_backward(node, inner):
@@ -44,11 +43,6 @@ def train(reporter: Reporter, node: t.Train) -> None:
     for formal in node.formals:
         if formal.name not in read and formal.default is None:
             reporter.add(kinds.UNUSED_ARGUMENT(Label(formal.span), name=formal.name, owner=f"train {node.model}"))
-
-
-def _first(span: Span) -> Span:
-    end = span.text.find("\n")
-    return span if end < 0 else Span(span.source, span.start, span.start + end)
 
 
 def _in_backward(node: t.Node, equation: t.Equation) -> bool:

@@ -118,7 +118,7 @@ def check_train(checker: Checker, file: File, node: t.Train, settings: Mapping[s
     shared = Shared(FunctionValue(defined, None, bound), "", False, node.span)
     frame.names[node.model] = shared
     statements.block(frame, node.body)
-    first_line = definitions._first_line(node.span)
+    first_line = node.span.first_line
     if frame.objective is None:
         frame.report(kinds.NO_OBJECTIVE(Label(first_line), model=node.model))
     if frame.using is None:

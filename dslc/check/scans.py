@@ -65,7 +65,7 @@ def reads_unfinished(scope: Scope, tensor: Tensor, span: Span) -> bool:
     help = f"read one step of it: `{tensor.name}[..., {_earlier(state)}, ...]`"
     scope.frame.report(
         kinds.READS_FUTURE(
-            Label(span), Label(_head(state.node), "in this scan"), name=tensor.name, index=name, help=help
+            Label(span), Label(state.node.span.first_line, "in this scan"), name=tensor.name, index=name, help=help
         )
     )
     return True
@@ -73,11 +73,6 @@ def reads_unfinished(scope: Scope, tensor: Tensor, span: Span) -> bool:
 
 def _earlier(state: ScanState) -> str:
     return f"{state.index.name}+1" if state.node.reversed else f"{state.index.name}-1"
-
-
-def _head(node: t.Scan) -> Span:
-    end = node.span.text.find("\n")
-    return Span(node.span.source, node.span.start, node.span.start + (end if end > 0 else len(node.span.text)))
 
 
 def read_carried(scope: Scope, node: t.Access, tensor: Tensor) -> Val:
@@ -111,7 +106,7 @@ def read_carried(scope: Scope, node: t.Access, tensor: Tensor) -> Val:
             place = Label(item.span if isinstance(item, t.Node) else node.span, f"step `{text}`")
             frame.report(
                 kinds.READS_FUTURE(
-                    place, Label(_head(state.node), "in this scan"), name=tensor.name, index=state.index.name, help=help
+                    place, Label(state.node.span.first_line, "in this scan"), name=tensor.name, index=state.index.name, help=help
                 )
             )
             return Val()
@@ -148,9 +143,9 @@ def open_scan(frame: Frame, node: t.Scan, starts: list[t.Start]) -> ScanState | 
     """Set the stage for the body: the index, and a placeholder for every sequence it builds."""
     binding = frame.names.get(node.name)
     if isinstance(binding, Static):
-        frame.report(kinds.INDEX_SHADOWS(Label(_head(node)), name=node.name, what=f"a {binding.what}"))
+        frame.report(kinds.INDEX_SHADOWS(Label(node.span.first_line), name=node.name, what=f"a {binding.what}"))
         return None
-    state = ScanState(node, frame.new_index(node.name, None, _head(node)))
+    state = ScanState(node, frame.new_index(node.name, None, node.span.first_line))
     if node.high is not None and node.low is not None:
         scope = Scope(frame)
         low = static_values.as_size(scope, node.low, least=0, what="the first step")
@@ -225,7 +220,7 @@ def close_scan(frame: Frame, state: ScanState, body: list, starts: list[t.Start]
     """Check lengths and starts, and make the sequences visible after the scan."""
     if state.index.size is None and not frame.had_error:
         help = f"say it: `scan {state.node.name} in 0..T:`"
-        frame.report(kinds.RANGE_UNKNOWN(Label(_head(state.node)), name=state.node.name, help=help))
+        frame.report(kinds.RANGE_UNKNOWN(Label(state.node.span.first_line), name=state.node.name, help=help))
     elif state.index.size is not None:
         for scope, read in state.deferred:
             scope._prove(read)

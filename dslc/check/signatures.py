@@ -356,7 +356,7 @@ def bind_tensors(frame: Frame, node: Callable_, types: Mapping[str, ArgType]) ->
                     places.append((dim.span, dim.name if isinstance(dim, t.NamedDim) else dim.span.text))
             origins = tuple(places)
         tensor = frame.new_tensor(formal.name, dtype, given.shape, "input", formal.span, below, refinement, origins)
-        tensor.entry = frame.word in ("model", "train") and not frame.checker.calls
+        tensor.entry = frame.word in ("model", "train") and not frame.calls
         frame.names[formal.name] = tensor
         inputs.append(tensor)
     frame.instance.inputs = tuple(inputs)

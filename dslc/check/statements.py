@@ -112,18 +112,15 @@ def for_(frame: Frame, node: t.For) -> None:
         kept = dict(frame.names)
         frame.names[node.name] = Static(value, node.span, "loop variable")
         frame.loop.append(str(value))
-        before = frame.had_error
-        frame.had_error = False
+        before = frame.errors
         block(frame, node.body)
-        failed = frame.had_error
-        frame.had_error = before or failed
         frame.loop.pop()
         for name in frame.taken.keys() - taken.keys():
             frame.names.pop(name, None)
             if name in kept:
                 frame.names[name] = kept[name]
         frame.taken = taken
-        if failed:
+        if frame.errors > before:
             break
     if outer is None:
         frame.names.pop(node.name, None)
@@ -169,19 +166,16 @@ def scan(frame: Frame, node: t.Scan, starts: list[t.Start]) -> None:
     for name, sequence in state_.sequences.items():
         frame.names[name] = sequence.tensor
     frame.scans.append(state_)
-    before = frame.had_error
-    frame.had_error = False
+    before = frame.errors
     with frame.collecting() as body:
         block(frame, node.body)
-    failed = frame.had_error
-    frame.had_error = before or failed
     frame.scans.pop()
     for name in frame.names.keys() - outer.keys() - state_.sequences.keys():
         binding = frame.names[name]
         if isinstance(binding, Tensor):
             frame.step_locals[name] = (binding.span, node.name)
     frame.names = outer
-    if failed:
+    if frame.errors > before:
         for name in state_.sequences:
             frame.names[name] = POISON
         return

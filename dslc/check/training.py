@@ -108,7 +108,7 @@ def check_optimizer(checker: Checker, defined: Defined) -> Instance | None:
         frame.names[name] = frame.new_tensor(name, "float", (), "input", node.span)
     statements.block(frame, node.body)
     if not frame.had_error and "param" not in frame.updated:
-        frame.report(kinds.OPTIMIZER_IDLE(Label(definitions._first_line(node.span)), name=node.name))
+        frame.report(kinds.OPTIMIZER_IDLE(Label(node.span.first_line), name=node.name))
     return instance if definitions.finish(frame) else None
 
 

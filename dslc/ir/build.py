@@ -9,6 +9,7 @@ from typing import Union
 
 import sympy as sp
 
+from dslc.autodiff.derivatives import derivative
 from dslc.check import program as p
 from dslc.ir import nodes as ir
 from dslc.sizes import Size, tidy
@@ -183,7 +184,8 @@ class Builder:
 
     def along(self, node: p.AlongAxis) -> None:
         if node.op == "prefix":
-            raise Refusal("`prefix` with a function of your own", node.span)
+            self.prefix(node)
+            return
         args = tuple(self.tensor(a) for a in node.args)
         shapes = tuple((*self.mapped, *o.shape) for o in node.outputs)
         dtypes = tuple(o.dtype for o in node.outputs)
@@ -191,6 +193,38 @@ class Builder:
         for number, output in enumerate(node.outputs):
             part = ir.Part(made, number, output.dtype, shapes[number], output.name, node.span)
             self.define(output, ir.intern(part))
+
+    def prefix(self, node: p.AlongAxis) -> None:
+        """All prefixes of an associative function: y[0] = x[0], y[t] = f(y[t-1], x[t])."""
+        assert node.function is not None
+        number = next(_scan_numbers)
+        step = ir.intern(ir.Step("number", number, 0, "i64", ()))
+        args = [self.tensor(a) for a in node.args]
+        axis = len(self.mapped) + node.axis
+        length = args[0].shape[axis]
+        now: list[ir.Tensor] = []
+        before: list[ir.Tensor] = []
+        for k, x in enumerate(args):
+            shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+            places: list[ir.Place] = [ir.plain(i) for i in range(len(shape))]
+            places.insert(axis, ir.intern(ir.At(step)))
+            now.append(ir.comp(shape, ir.read(x, tuple(places)), name=node.args[k].name))
+            before.append(ir.intern(ir.Step("carry", number, k, x.dtype, shape)))
+        inner = Builder(self.unit, self.mode, self.path, now[0].shape[:axis])
+        inner.scan_steps = self.scan_steps
+        values = inner.instance(node.function, [Value(x, bool(inner.mapped)) for x in (*before, *now)])
+        first = ir.op("==", (ir.read(step, ()), ir.const(0, "i64")), "bool")
+        after = tuple(
+            ir.comp(x.shape, ir.op("select", (first, ir.whole(x), ir.whole(v)), x.dtype), name=x.name)
+            for x, v in zip(now, values, strict=True)
+        )
+        starts = tuple(ir.comp(x.shape, ir.const(0.0, x.dtype)) for x in now)
+        made = ir.intern(ir.Scan(number, length, False, starts, after, after, span=node.span))
+        for k, (output, x) in enumerate(zip(node.outputs, now, strict=True)):
+            stacked = ir.intern(ir.Part(made, k, x.dtype, (length, *x.shape), output.name, node.span))
+            shape = (*x.shape[:axis], length, *x.shape[axis:])
+            rest = [ir.plain(i) for i in range(len(shape)) if i != axis]
+            self.define(output, ir.comp(shape, ir.read(stacked, (ir.plain(axis), *rest)), name=output.name))
 
     def join(self, node: p.Join) -> None:
         """Each argument is read at a shifted position, zero outside: their sum is the joined tensor."""
@@ -269,7 +303,12 @@ class Builder:
             self.define(output, ir.intern(ir.Part(made, number, output.dtype, shapes[number], output.name, node.span)))
 
     def derivative(self, node: p.Derivative) -> None:
-        raise Refusal(f"`{node.kind}` inside a spec", node.span)
+        """Derivatives inside a spec; over mapped axes each element has its own."""
+        of, wrt = self.tensor(node.of), self.values[node.wrt]
+        if self.mapped and (not wrt.lifted or node.kind in ("jacobian", "hessian")):
+            raise Refusal(f"`{node.kind}` in a function that is mapped over indices", node.span)
+        direction = None if node.direction is None else self.tensor(node.direction)
+        self.define(node.output, derivative(node.kind, of, wrt.tensor, direction))
 
     def scan(self, node: p.Scan) -> None:
         """The body is built for one step; earlier steps of a sequence are carried values."""

@@ -51,12 +51,13 @@ class Change:
     """A change of variables and of tensors, applied to bodies.
 
     `forms` says what each variable becomes. `tensors` may replace a tensor by another one that is read with extra
-    leading places. `guard` tells which variables may leave their range: reads that use them get 0 outside.
+    leading places, `scalars` a tensor without axes by a number, `places` the place of a step. `guard` tells which variables may leave their range: reads that use them get 0 outside.
     """
 
     forms: Mapping[int, Form]
     tensors: Callable[[ir.Tensor], tuple[ir.Tensor, tuple[ir.Place, ...]] | None] = lambda _: None
     places: Callable[[ir.Place], ir.Place] = lambda place: place
+    scalars: Callable[[ir.Tensor], ir.Scalar | None] = lambda _: None
     guard: frozenset[int] = frozenset()
     _done: dict[int, ir.Scalar] = field(default_factory=dict)
 
@@ -78,6 +79,9 @@ class Change:
             case ir.Var():
                 return self.value(self.forms[s.number])
             case ir.Read():
+                instead = self.scalars(s.tensor)
+                if instead is not None:
+                    return instead
                 places = tuple(self.place(x) for x in s.places)
                 outside = None if s.outside is None else self._done[id(s.outside)]
                 if outside is None and self.guard and any(self._guarded(x) for x in s.places):
@@ -119,3 +123,78 @@ def zero(dtype: str) -> ir.Const:
 def shift(body: ir.Scalar, by: int, count: int) -> ir.Scalar:
     """The body with all its variables `by` numbers up."""
     return body if by == 0 else Change({n: keep(n + by) for n in range(count)}).scalar(body)
+
+
+def identity(count: int) -> dict[int, Form]:
+    return {n: keep(n) for n in range(count)}
+
+
+class Substitute:
+    """A graph with some tensors replaced, each by a tensor that is read with extra leading places."""
+
+    def __init__(
+        self,
+        tensors: Mapping[ir.Node, tuple[ir.Tensor, tuple[ir.Place, ...]]],
+        places: Callable[[ir.Place], ir.Place] = lambda place: place,
+        plain: Mapping[ir.Node, ir.Node] | None = None,
+    ):
+        self.tensors = tensors
+        self.places = places
+        self.done: dict[ir.Node, ir.Node] = dict(plain or {})
+
+    def node(self, root: ir.Node) -> ir.Node:
+        for node in ir.schedule((root,)):
+            if node not in self.done:
+                self.done[node] = self._one(node)
+        return self.done[root]
+
+    def tensor(self, root: ir.Tensor) -> ir.Tensor:
+        return self.node(root)  # type: ignore[return-value]
+
+    def _one(self, node: ir.Node) -> ir.Node:
+        if node in self.tensors:
+            tensor, lead = self.tensors[node]
+            shape: tuple[Size, ...] = node.shape  # type: ignore[union-attr]
+            places = (*lead, *(ir.plain(i) for i in range(len(shape))))
+            return ir.comp(shape, ir.read(tensor, places), name=getattr(node, "name", ""))
+        if all(self.done[a] is a for a in ir.arguments(node)):
+            return node
+        match node:
+            case ir.Comp():
+                body = self.change(len(node.shape) + len(node.reduced)).scalar(node.body)
+                return ir.comp(node.shape, body, node.op, node.reduced, node.name, node.span, node.dtype)
+            case ir.Scatter():
+                change = self.change(len(node.ranges))
+                body = change.scalar(node.body)
+                at = tuple(change.place(x) for x in node.places)
+                base = None if node.base is None else self.done[node.base]
+                made = ir.Scatter(node.shape, node.ranges, at, node.op, body, base, node.dtype, node.name, node.span)  # type: ignore[arg-type]
+                return ir.intern(made)
+            case ir.Reshape():
+                return ir.intern(ir.Reshape(self.done[node.of], node.shape, node.dtype, node.name, node.span))  # type: ignore[arg-type]
+            case ir.Part():
+                return ir.intern(ir.Part(self.done[node.of], node.number, node.dtype, node.shape, node.name, node.span))  # type: ignore[arg-type]
+            case ir.Along():
+                args = tuple(self.done[a] for a in node.args)
+                made_along = ir.Along(node.op, args, node.axis, node.shapes, node.dtypes, node.reverse, node.name, node.span)  # type: ignore[arg-type]
+                return ir.intern(made_along)
+            case ir.External():
+                args = tuple(self.done[a] for a in node.args)
+                return ir.intern(ir.External(node.op, args, node.mapped, node.shapes, node.dtypes, node.name, node.span))  # type: ignore[arg-type]
+            case ir.Custom():
+                return ir.intern(
+                    ir.Custom(tuple(self.done[a] for a in node.args), tuple(self.done[v] for v in node.values), node.rule)  # type: ignore[arg-type]
+                )
+            case ir.Scan():
+                groups = [tuple(self.tensor(x) for x in g) for g in (node.starts, node.carries, node.results)]
+                return ir.intern(ir.Scan(node.number, node.length, node.reverse, *groups, node.name, node.span))
+        return node
+
+    def change(self, count: int) -> Change:
+        def look(tensor: ir.Tensor) -> tuple[ir.Tensor, tuple[ir.Place, ...]] | None:
+            if tensor in self.tensors:
+                return self.tensors[tensor]
+            new = self.done.get(tensor, tensor)
+            return None if new is tensor else (new, ())  # type: ignore[return-value]
+
+        return Change(identity(count), look, self.places)

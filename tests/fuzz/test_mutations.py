@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 
 from dslc.diagnostics.render import render_all, to_json
 from dslc.diagnostics.report import Reporter
-from dslc.frontend import check_text
+from dslc.frontend import Checked, check_text
 from dslc.source import Source
+from dslc.syntax import tree as t
 from dslc.syntax.format import format_source
 from dslc.syntax.parser import chunks, parse
 
@@ -112,7 +113,7 @@ def use_another_symbol(rng: random.Random, text: str) -> str:
     places = [i for i, token in enumerate(tokens) if sort_of(token) in ("symbol", "number")]
     if places:
         place = rng.choice(places)
-        like = [t for t in ("+", "-", "*", "/", "//", "%", "^", "<", "==", ",", ":", "...", "|>") if t != tokens[place]]
+        like = ["+", "-", "*", "/", "//", "%", "^", "<", "==", ",", ":", "...", "|>"]
         numbers = ["0", "1", "2", "3", "8", "0.5", "1e-3", "1000000", "99999999999"]
         tokens[place] = rng.choice(numbers if tokens[place][0].isdigit() else like)
     return "".join(tokens)
@@ -214,6 +215,16 @@ def within_seconds(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
+def assert_complete(checked: Checked) -> None:
+    """A spec without errors has all its models and trainings in the program: nothing was given up in silence."""
+    assert checked.parsed is not None
+    assert checked.program is not None
+    definitions = checked.parsed.module.definitions
+    models = {d.name for d in definitions if isinstance(d, t.Layer) and d.word == "model"}
+    assert models == checked.program.models.keys()
+    assert sum(isinstance(d, t.Train) for d in definitions) == len(checked.program.trains)
+
+
 def examine(text: str, folder: Path) -> list[str]:
     """Check a text, show its diagnostics, and format it if it parses; returns the diagnostics."""
     with within_seconds(MAX_SECONDS):
@@ -221,6 +232,8 @@ def examine(text: str, folder: Path) -> list[str]:
         shown = render_all(checked.diagnostics)
         told = [to_json(d) for d in checked.diagnostics]
         assert (checked.program is None) == bool(checked.errors)
+        if checked.program is not None:
+            assert_complete(checked)
         reporter = Reporter()
         parsed = parse(Source("mutated.dsl", text), reporter)
         if not reporter.errors:
