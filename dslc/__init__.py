@@ -1,0 +1,24 @@
+"""dslc: a symbolic compiler for differentiable models written in index notation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from dslc.compiler import compile_module as compile  # noqa: F401
+    from dslc.frontend import check_file as check  # noqa: F401
+
+
+def __getattr__(name: str) -> Any:
+    """`dslc.compile` and `dslc.check` are imported when they are first used, so that `import dslc` is quick."""
+    if name == "compile":
+        from dslc.compiler import compile_module
+
+        return compile_module
+    if name == "check":
+        from dslc.frontend import check_file
+
+        return check_file
+    raise AttributeError(f"module 'dslc' has no attribute {name!r}")

@@ -21,6 +21,8 @@ class Checked:
     parsed: Parsed | None
     program: Program | None = None
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    #: the names that the spec sees, for the stages that follow
+    file: File | None = None
 
     @property
     def errors(self) -> list[Diagnostic]:
@@ -51,4 +53,4 @@ def _check(file: File | None, reporter: Reporter, settings: Mapping[str, object]
     if file is None:
         return Checked(None, None, reporter.sorted())
     program = check_program(file, reporter, settings)
-    return Checked(file.parsed, program if not reporter.errors else None, reporter.sorted())
+    return Checked(file.parsed, program if not reporter.errors else None, reporter.sorted(), file)

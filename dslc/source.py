@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -53,6 +54,15 @@ class Span:
     @property
     def line(self) -> int:
         return self.source.position(self.start)[0]
+
+    def word(self, word: str, after: int = 0) -> Span:
+        """The first place inside it, `after` some characters, where a word stands; all of it if there is none.
+
+        >>> Span(Source("a.dsl", "for t in 0..T:"), 0, 14).word("t").start
+        4
+        """
+        found = re.compile(rf"\b{re.escape(word)}\b").search(self.source.text, self.start + after, self.end)
+        return self if found is None else Span(self.source, found.start(), found.end())
 
     @property
     def first_line(self) -> Span:

@@ -1,0 +1,1 @@
+"""Differentiation: from programs in the IR to programs for their derivatives."""

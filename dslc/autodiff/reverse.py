@@ -12,9 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from dslc.autodiff import scalar as d
+from dslc.autodiff.support import guarded
+from dslc.autodiff.transpose import inside, transposed
+from dslc.check.values import is_float
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Change, Form, NotAffine, keep, shift, zero
-from dslc.sizes import Size, tidy
+from dslc.ir.rewrite import Change, keep, shift, zero
+from dslc.sizes import Size
+from dslc.source import NOWHERE, Span
 
 
 class NoDerivative(Exception):
@@ -22,12 +26,8 @@ class NoDerivative(Exception):
 
     def __init__(self, what: str, node: ir.Node):
         self.what = what
-        self.span = getattr(node, "span", None)
+        self.span: Span = getattr(node, "span", NOWHERE)
         super().__init__(what)
-
-
-def is_float(dtype: str) -> bool:
-    return dtype not in ("i32", "i64", "bool")
 
 
 def gradients(
@@ -62,6 +62,10 @@ class Reverse:
         self.lead = lead
         self.parts: dict[ir.Node, list[ir.Tensor]] = {}
         self.totals: dict[ir.Node, ir.Tensor] = {}
+        #: for nodes with several values, by the number of the value
+        self.part_cotangents: dict[ir.Node, dict[int, ir.Tensor]] = {}
+        #: nodes that depend on what is differentiated by
+        self.needed: set[ir.Node] = set()
 
     def contribute(self, node: ir.Node, part: ir.Tensor) -> None:
         self.parts.setdefault(node, []).append(part)
@@ -76,24 +80,18 @@ class Reverse:
             body: ir.Scalar = ir.whole(parts[0])
             for part in parts[1:]:
                 body = d.add(body, ir.whole(part))
-            self.totals[node] = ir.comp(parts[0].shape, body, name=_name(node), span=getattr(node, "span", ir.NOWHERE))
+            self.totals[node] = ir.comp(parts[0].shape, body, name=_name(node), span=getattr(node, "span", NOWHERE))
         return self.totals[node]
 
     def run(self, roots: tuple[ir.Node, ...], wrt: Iterable[ir.Node]) -> None:
-        """Visit the nodes between the roots and `wrt`, last first."""
+        """Visit the nodes between the roots and `wrt`, last first. What lies behind a node of `wrt` is not visited."""
         order = ir.schedule(roots)
         targets = set(wrt)
-        needed: set[ir.Node] = set()
         for node in order:
-            if node in targets or any(a in needed for a in ir.arguments(node)):
-                needed.add(node)
-        self.needed = needed
+            if node in targets or any(a in self.needed for a in ir.arguments(node)):
+                self.needed.add(node)
         for node in reversed(order):
-            if node in needed and (node not in targets or node in roots):
-                if node in targets and node not in roots:
-                    continue
-                if node in targets:
-                    continue
+            if node in self.needed and node not in targets:
                 self.visit(node)
 
     def visit(self, node: ir.Node) -> None:
@@ -116,7 +114,6 @@ class Reverse:
             case ir.Part():
                 cotangent = self.total(node)
                 if cotangent is not None:
-                    self.parts.setdefault(node.of, [])
                     self.part_cotangents.setdefault(node.of, {})[node.number] = cotangent
 
     # ---- comprehensions
@@ -126,14 +123,14 @@ class Reverse:
         kept = len(node.shape)
         sizes = (*self.lead, *node.shape, *node.reduced)
         body = shift(node.body, count, kept + len(node.reduced))
-        seed: ir.Scalar = ir.whole(cotangent)
+        seed = guarded(node, ir.whole(cotangent))
         if node.op in ("max", "min"):
             seed = self.shared_maximum(node, body, seed)
         elif node.op == "prod":
             seed = d.mul(seed, self.other_factors(node, body))
         elif node.op not in (None, "sum"):
             return
-        self.reads(body, seed, sizes)
+        self.reads(node, body, seed, sizes)
 
     def shared_maximum(self, node: ir.Comp, body: ir.Scalar, seed: ir.Scalar) -> ir.Scalar:
         """Every place that reaches the maximum gets an equal share."""
@@ -164,17 +161,17 @@ class Reverse:
         rest = ir.comp(shape, d.choose(same, d.number(1.0), other), "prod", node.reduced)
         return ir.read(rest, tuple(ir.plain(len(self.lead) + i) for i in range(kept + reduced)))
 
-    def reads(self, body: ir.Scalar, seed: ir.Scalar, sizes: tuple[Size, ...]) -> None:
+    def reads(self, node: ir.Node, body: ir.Scalar, seed: ir.Scalar, sizes: tuple[Size, ...]) -> None:
         """Adjoints of all reads of a body, each turned into a contribution to the tensor it reads."""
         adjoint: dict[ir.Scalar, ir.Scalar] = {body: seed}
         order = list(ir.scalars(body))
         active: set[ir.Scalar] = set()
         for s in order:
             if isinstance(s, ir.Read):
-                alive = is_float(s.dtype) and (s.tensor in self.needed or (s.outside is not None and s.outside in active))
+                alive = s.tensor in self.needed or (s.outside is not None and s.outside in active)
             else:
                 alive = isinstance(s, ir.Op) and s.name not in d.FLAT and any(x in active for x in s.args)
-            if alive:
+            if alive and is_float(s.dtype):
                 active.add(s)
         for s in reversed(order):
             a = adjoint.get(s)
@@ -182,12 +179,14 @@ class Reverse:
                 continue
             if isinstance(s, ir.Read):
                 if s.outside is not None and s.outside in active:
-                    _accumulate(adjoint, s.outside, d.choose(_inside(s), zero(a.dtype), a))
+                    test = inside(s.tensor.shape, s.places)
+                    if test is not None:
+                        _accumulate(adjoint, s.outside, d.choose(test, zero(a.dtype), a))
                 if s.tensor in self.needed:
                     self.transpose(s, a, sizes)
             elif isinstance(s, ir.Op):
                 if s.name not in d.RULES:
-                    raise NoDerivative(f"`{s.name}`", ir.comp((), s))
+                    raise NoDerivative(f"`{s.name}`", node)
                 for argument, part in zip(s.args, d.RULES[s.name](s, a), strict=True):
                     if part is not None and argument in active:
                         _accumulate(adjoint, argument, part)
@@ -199,7 +198,8 @@ class Reverse:
         count = len(self.lead)
         shape = (*self.lead, *read.tensor.shape)
         places = (*(ir.plain(k) for k in range(count)), *read.places)
-        self.contribute(read.tensor, transposed(shape, places, adjoint, sizes, _name(read.tensor)))
+        loose = read.outside is not None
+        self.contribute(read.tensor, transposed(shape, places, adjoint, sizes, _name(read.tensor), loose))
 
     def scatter(self, node: ir.Scatter, cotangent: ir.Tensor) -> None:
         """The adjoint of a scatter is a gather."""
@@ -208,7 +208,7 @@ class Reverse:
         change = Change({n: keep(n + count) for n in range(len(node.ranges))})
         body = change.scalar(node.body)
         places = (*(ir.plain(k) for k in range(count)), *(change.place(x) for x in node.places))
-        seed: ir.Scalar = ir.read(cotangent, places)
+        seed = guarded(node, ir.read(cotangent, places))
         if node.base is not None and node.base in self.needed:
             if node.op != "+":
                 raise NoDerivative(f"`{node.op}=` onto an earlier value", node)
@@ -221,23 +221,16 @@ class Reverse:
             one = ir.op("select", (plain_hit, d.number(1.0), d.number(0.0)), node.dtype)
             hits = ir.intern(ir.Scatter(node.shape, node.ranges, node.places, "+", one, None, node.dtype))
             seed = d.choose(hit, d.div(seed, ir.read(hits, at)), zero(seed.dtype))
-        self.reads(body, seed, sizes)
+        self.reads(node, body, seed, sizes)
 
     # ---- nodes with several values
 
-    part_cotangents: dict[ir.Node, dict[int, ir.Tensor]]
+    def several(self, node: ir.Along | ir.External | ir.Custom | ir.Scan) -> None:
+        from dslc.autodiff import rules  # which work with this class
 
-    def several(self, node: ir.Node) -> None:
-        from dslc.autodiff import rules
-
-        cotangents = self.part_cotangents.get(node, {})
+        cotangents = self.part_cotangents.get(node)
         if cotangents:
             rules.visit(self, node, cotangents)
-
-    def __new__(cls, *args: object, **kwargs: object) -> Reverse:
-        made = super().__new__(cls)
-        made.part_cotangents = {}
-        return made
 
 
 def _accumulate(table: dict[ir.Scalar, ir.Scalar], key: ir.Scalar, part: ir.Scalar) -> None:
@@ -247,170 +240,3 @@ def _accumulate(table: dict[ir.Scalar, ir.Scalar], key: ir.Scalar, part: ir.Scal
 def _name(node: ir.Node) -> str:
     name = getattr(node, "name", "")
     return f"d_{name}" if name else ""
-
-
-def _inside(read: ir.Read) -> ir.Scalar:
-    """The condition under which a guarded read stays inside."""
-    total: ir.Scalar | None = None
-    change = Change({n: keep(n) for n in range(64)})
-    for place, size in zip(read.places, read.tensor.shape, strict=True):
-        if isinstance(place, ir.Affine):
-            if place.mode != "inside":
-                continue
-            at: ir.Scalar = change.value(Form(place.terms, place.offset))
-            tests = []
-            if place.divisor != 1:
-                divisor = ir.intern(ir.SizeOf(place.divisor))
-                tests.append(ir.op("==", (ir.op("%", (at, divisor), "i64"), ir.const(0, "i64")), "bool"))
-                at = ir.op("//", (at, divisor), "i64")
-        elif isinstance(place, ir.Data):
-            if place.mode != "inside":
-                continue
-            at, tests = place.value, []
-        else:
-            at, tests = ir.op("+", (ir.read(place.step, ()), ir.intern(ir.SizeOf(place.offset))), "i64"), []
-        tests.append(ir.op(">=", (at, ir.const(0, "i64")), "bool"))
-        tests.append(ir.op("<", (at, ir.intern(ir.SizeOf(size))), "bool"))
-        for test in tests:
-            total = test if total is None else ir.op("and", (total, test), "bool")
-    assert total is not None
-    return total
-
-
-def transposed(
-    shape: tuple[Size, ...], places: tuple[ir.Place, ...], body: ir.Scalar, sizes: tuple[Size, ...], name: str = ""
-) -> ir.Tensor:
-    """`result[places] += body` over all variables: a gather where the places can be solved, else a scatter."""
-    try:
-        solved = solve(shape, places, sizes)
-        if solved is not None:
-            return gather(shape, body, sizes, *solved, name)
-    except NotAffine:
-        pass
-    return ir.intern(ir.Scatter(shape, sizes, places, "+", body, None, body.dtype, name))
-
-
-Solution = tuple[dict[int, Form], list[tuple[Form, Size]], list[tuple[int, Form]]]
-
-
-def solve(shape: tuple[Size, ...], places: tuple[ir.Place, ...], sizes: tuple[Size, ...]) -> Solution | None:
-    """Express one variable of each place by the position that it produces.
-
-    Gives the eliminated variables, the ranges that they must be checked against, and the positions that must be
-    equal to something (a variable that stands in two places).
-    """
-    table: dict[int, Form] = {}
-    checks: list[tuple[Form, Size]] = []
-    equalities: list[tuple[int, Form]] = []
-    rank = len(shape)
-    for position, place in enumerate(places):
-        if not isinstance(place, ir.Affine) or place.mode != "inside" or place.divisor != 1:
-            return None
-        offset: Size = place.offset
-        terms: dict[int, Size] = {}  # over positions 0..rank-1 and variables rank + n
-        open_: list[tuple[int, Size]] = []
-        for number, coefficient in place.terms:
-            if number in table:
-                form = table[number]
-                if form.divisor != 1:
-                    return None
-                offset = tidy(offset + coefficient * form.offset)
-                for n, c in form.terms:
-                    terms[n] = tidy(terms.get(n, 0) + coefficient * c)
-            else:
-                open_.append((number, coefficient))
-        if not open_:
-            equalities.append((position, Form(tuple(terms.items()), offset)))
-            continue
-        chosen, coefficient = max(open_, key=lambda t: _weight(sizes[t[0]], t[1]))
-        sign = 1
-        if isinstance(coefficient, int) and coefficient < 0:
-            sign, coefficient = -1, -coefficient
-        elif not isinstance(coefficient, int):
-            return None
-        solved: dict[int, Size] = {position: sign}
-        for n, c in terms.items():
-            solved[n] = tidy(solved.get(n, 0) - sign * c)
-        for n, c in open_:
-            if n != chosen:
-                solved[rank + n] = tidy(solved.get(rank + n, 0) - sign * c)
-        form = Form(tuple((n, c) for n, c in solved.items() if c != 0), tidy(-sign * offset), coefficient)
-        table[chosen] = form
-        exact = form == Form(((position, 1),)) and sizes[chosen] == shape[position]
-        if not exact:
-            checks.append((form, sizes[chosen]))
-    return table, checks, equalities
-
-
-def _weight(size: Size, coefficient: Size) -> tuple[int, float]:
-    """Which variable to solve for: symbolic sizes are taken to be long, so the short one stays in the sum."""
-    if isinstance(size, int):
-        return 0, float(size)
-    return 1, 1.0 if coefficient in (1, -1) else 2.0
-
-
-def gather(
-    shape: tuple[Size, ...],
-    body: ir.Scalar,
-    sizes: tuple[Size, ...],
-    table: dict[int, Form],
-    checks: list[tuple[Form, Size]],
-    equalities: list[tuple[int, Form]],
-    name: str,
-) -> ir.Tensor:
-    """The solved form: output variables are positions, the variables that were not eliminated are summed."""
-    rank = len(shape)
-    rest = [n for n in range(len(sizes)) if n not in table]
-    number = {rank + n: rank + k for k, n in enumerate(rest)}
-
-    def renumber(form: Form) -> Form:
-        return Form(tuple((number.get(n, n), c) for n, c in form.terms), form.offset, form.divisor)
-
-    forms = {n: renumber(table[n]) if n in table else keep(number[rank + n]) for n in range(len(sizes))}
-    loose = frozenset(n for n, form in table.items() if any(form is f for f, _ in checks))
-    change = Change(forms, guard=loose)
-    new = change.scalar(body)
-    tests: list[ir.Scalar] = []
-    for form, size in checks:
-        if not _guards_itself(new, body, form, table):
-            tests += _in_range(change, renumber(form), size)
-    for position, form in equalities:
-        at = change.value(renumber(form))
-        tests.append(ir.op("==", (ir.var(position), at), "bool"))
-    for test in tests:
-        new = d.choose(test, new, zero(new.dtype))
-    reduced = tuple(sizes[n] for n in rest)
-    return ir.comp(shape, new, "sum" if reduced else None, reduced, name)
-
-
-def _in_range(change: Change, form: Form, size: Size) -> list[ir.Scalar]:
-    top = change.value(Form(form.terms, form.offset))
-    tests: list[ir.Scalar] = []
-    at = top
-    if form.divisor != 1:
-        divisor = ir.intern(ir.SizeOf(form.divisor))
-        tests.append(ir.op("==", (ir.op("%", (top, divisor), "i64"), ir.const(0, "i64")), "bool"))
-        at = ir.op("//", (top, divisor), "i64")
-    tests.append(ir.op(">=", (at, ir.const(0, "i64")), "bool"))
-    tests.append(ir.op("<", (at, ir.intern(ir.SizeOf(size))), "bool"))
-    return tests
-
-
-def _guards_itself(new: ir.Scalar, old: ir.Scalar, form: Form, table: Mapping[int, Form]) -> bool:
-    """A product with a factor that is read at the eliminated variable is 0 outside without a test."""
-    variable = next(n for n, f in table.items() if f is form)
-    stack = [old]
-    found = False
-    while stack:
-        s = stack.pop()
-        if isinstance(s, ir.Op) and s.name in ("*", "neg"):
-            stack.extend(s.args)
-        elif isinstance(s, ir.Read):
-            for place in s.places:
-                if isinstance(place, ir.Affine) and place.terms == ((variable, 1),) and place.offset == 0:
-                    found = True
-                elif not isinstance(place, ir.Affine):
-                    return False
-        elif not isinstance(s, ir.Const | ir.SizeOf):
-            return False
-    return found

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dslc.autodiff import scalar as d
-from dslc.autodiff.reverse import NoDerivative, Reverse, is_float, zeros
+from dslc.autodiff import scan
+from dslc.autodiff.reverse import NoDerivative, Reverse, zeros
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import zero
 from dslc.sizes import Size
@@ -20,16 +21,14 @@ def visit(reverse: Reverse, node: ir.Node, cotangents: Mapping[int, ir.Tensor]) 
         case ir.Custom():
             custom(reverse, node, cotangents)
         case ir.Scan():
-            from dslc.autodiff import scan
-
             scan.visit(reverse, node, cotangents)
 
 
 def custom(reverse: Reverse, node: ir.Custom, cotangents: Mapping[int, ir.Tensor]) -> None:
-    if reverse.lead:
+    if reverse.lead and not isinstance(node.rule, ir.Apart):
         raise NoDerivative("a Jacobian through a derivative given by hand", node)
-    seeds = [cotangents.get(i) or zeros(v.shape, v.dtype) for i, v in enumerate(node.values)]
-    for place, part in node.rule(seeds).items():  # type: ignore[operator]
+    seeds = [cotangents.get(i) or zeros((*reverse.lead, *v.shape), v.dtype) for i, v in enumerate(node.values)]
+    for place, part in node.rule(seeds).items():
         reverse.contribute(node.args[place], part)
 
 
@@ -41,7 +40,9 @@ def along(reverse: Reverse, node: ir.Along, cotangents: Mapping[int, ir.Tensor])
     axis = lead + node.axis
     if node.op == "cumsum":
         (cotangent,) = cotangents.values()
-        made = ir.intern(ir.Along("cumsum", (cotangent,), axis, (cotangent.shape,), (cotangent.dtype,), not node.reverse))
+        made = ir.intern(
+            ir.Along("cumsum", (cotangent,), axis, (cotangent.shape,), (cotangent.dtype,), not node.reverse)
+        )
         reverse.contribute(node.args[0], _part(made, 0))
     elif node.op in ("cumprod", "cummax", "cummin"):
         comp = as_comp(node)
@@ -143,11 +144,9 @@ def _external(op: str, args: tuple[ir.Tensor, ...], shape: tuple[Size, ...], ran
 
 
 def external(reverse: Reverse, node: ir.External, cotangents: Mapping[int, ir.Tensor]) -> None:
-    if node.op == "eigh" or 0 not in cotangents:
-        raise NoDerivative(f"`{node.op}`", node)
-    v = cotangents[0]
     a = _spread(reverse, node.args[0])
     y = _spread(reverse, _part(node, 0))
+    v = cotangents.get(0) or zeros(y.shape, y.dtype)
     match node.op:
         case "solve":
             vector = len(node.args[1].shape) == len(node.args[0].shape) - 1
@@ -177,6 +176,12 @@ def external(reverse: Reverse, node: ir.External, cotangents: Mapping[int, ir.Te
             reverse.contribute(node.args[0], _cholesky(y, v))
         case "matexp":
             reverse.contribute(node.args[0], _matexp(a, v))
+        case "eigh":
+            vectors = _spread(reverse, _part(node, 1))
+            w = cotangents.get(1) or zeros(vectors.shape, vectors.dtype)
+            reverse.contribute(node.args[0], _eigh(y, vectors, v, w))
+        case _:
+            raise NoDerivative(f"`{node.op}`", node)
 
 
 def _cholesky(factor: ir.Tensor, v: ir.Tensor) -> ir.Tensor:
@@ -191,9 +196,24 @@ def _cholesky(factor: ir.Tensor, v: ir.Tensor) -> ir.Tensor:
     )
     phi = ir.comp(inner.shape, d.mul(ir.whole(inner), weight))
     inverse = _external("inv", (factor,), factor.shape, 2)
-    product = matmul(matmul(transpose(inverse), phi), inverse)
-    both = d.add(ir.whole(product), ir.whole(transpose(product)))
-    return ir.comp(product.shape, d.mul(d.number(0.5), both))
+    return _symmetric(matmul(matmul(transpose(inverse), phi), inverse))
+
+
+def _eigh(values: ir.Tensor, vectors: ir.Tensor, v: ir.Tensor, w: ir.Tensor) -> ir.Tensor:
+    """dA = sym(Q (diag(dL) + (Q^T dQ) / (L_j - L_i)) Q^T), the quotient off the diagonal; eigenvalues must differ."""
+    rank = len(vectors.shape)
+    lead = tuple(ir.plain(i) for i in range(rank - 2))
+    row, column = (*lead, ir.plain(rank - 2)), (*lead, ir.plain(rank - 1))
+    same = ir.op("==", (ir.var(rank - 2), ir.var(rank - 1)), "bool")
+    inner = matmul(transpose(vectors), w)
+    turned = d.choose(same, zero(inner.dtype), ir.whole(inner))
+    quotient = d.div(turned, d.sub(ir.read(values, column), ir.read(values, row)))
+    middle = ir.comp(inner.shape, d.choose(same, ir.read(v, row), quotient))
+    return _symmetric(matmul(matmul(vectors, middle), transpose(vectors)))
+
+
+def _symmetric(x: ir.Tensor) -> ir.Tensor:
+    return ir.comp(x.shape, d.mul(d.number(0.5), d.add(ir.whole(x), ir.whole(transpose(x)))))
 
 
 def _matexp(a: ir.Tensor, v: ir.Tensor) -> ir.Tensor:
@@ -213,6 +233,3 @@ def _matexp(a: ir.Tensor, v: ir.Tensor) -> ir.Tensor:
     shape = (*a.shape[:-2], 2 * n, 2 * n)
     big = _external("matexp", (ir.comp(shape, body),), shape, 2)
     return ir.comp(a.shape, ir.read(big, (*lead, ir.plain(rank - 2), ir.affine(((rank - 1, 1),), n))))
-
-
-__all__ = ["as_comp", "is_float", "matmul", "transpose", "visit"]

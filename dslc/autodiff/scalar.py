@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from dslc.check.values import is_float, promote
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import zero
 
@@ -38,17 +39,33 @@ def sub(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
 
 
 def mul(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
+    """a b. It sinks into a select with a branch 0, so that what is not taken stays 0 whatever b is."""
     if is_zero(a) or is_one(b):
         return a
-    return b if is_zero(b) or is_one(a) else ir.op("*", (a, b), _join(a, b))
+    if is_zero(b) or is_one(a):
+        return b
+    return _sink(a, lambda x: mul(x, b)) or ir.op("*", (a, b), _join(a, b))
 
 
 def div(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
-    return a if is_zero(a) or is_one(b) else ir.op("/", (a, b), _join(a, b))
+    """a / b, sunk like a product."""
+    if is_zero(a) or is_one(b):
+        return a
+    return _sink(a, lambda x: div(x, b)) or ir.op("/", (a, b), _join(a, b))
 
 
 def neg(a: ir.Scalar) -> ir.Scalar:
-    return a if is_zero(a) else ir.op("neg", (a,), a.dtype)
+    return a if is_zero(a) else _sink(a, neg) or ir.op("neg", (a,), a.dtype)
+
+
+def _sink(a: ir.Scalar, f: Callable[[ir.Scalar], ir.Scalar]) -> ir.Scalar | None:
+    """`f(x) if c else 0` for `x if c else 0`, and the other way round; None for all else."""
+    if not isinstance(a, ir.Op) or a.name != "select":
+        return None
+    condition, x, y = a.args
+    if is_zero(y):
+        return choose(condition, f(x), y)
+    return choose(condition, x, f(y)) if is_zero(x) else None
 
 
 def choose(condition: ir.Scalar, a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
@@ -59,13 +76,15 @@ def call(name: str, *args: ir.Scalar) -> ir.Scalar:
     return ir.op(name, args, args[0].dtype if args[0].dtype not in ("i32", "i64") else "float")
 
 
+def cast(a: ir.Scalar, dtype: str) -> ir.Scalar:
+    return a if a.dtype == dtype else _sink(a, lambda x: cast(x, dtype)) or ir.op("cast", (a,), dtype)
+
+
 def compare(name: str, a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     return ir.op(name, (a, b), "bool")
 
 
 def _join(a: ir.Scalar, b: ir.Scalar) -> str:
-    from dslc.check.values import promote
-
     if isinstance(a, ir.Const) and b.dtype not in ("i32", "i64"):
         return b.dtype
     if isinstance(b, ir.Const) and a.dtype not in ("i32", "i64"):
@@ -100,11 +119,7 @@ RULES["select"] = lambda y, a: (
     choose(y.args[0], a, zero(a.dtype)),
     choose(y.args[0], zero(a.dtype), a),
 )
-RULES["cast"] = lambda y, a: (
-    (ir.op("cast", (a,), y.args[0].dtype) if a.dtype != y.args[0].dtype else a)
-    if y.args[0].dtype not in ("i32", "i64", "bool") and y.dtype not in ("i32", "i64", "bool")
-    else None,
-)
+RULES["cast"] = lambda y, a: (cast(a, y.args[0].dtype) if is_float(y.args[0].dtype) else None,)
 RULES["stop_grad"] = lambda y, a: (None,)
 
 
@@ -120,13 +135,17 @@ def _power(y: ir.Op, a: ir.Scalar) -> Adjoints:
             return a, None
         if n == 2:
             return mul(a, mul(number(2.0), base)), None
-        lower = ir.const(n - 1, exponent.dtype)
-        return mul(a, mul(number(float(n)), ir.op("^", (base, lower), y.dtype))), None
-    lower = ir.op("-", (exponent, ir.const(1.0, "float")), exponent.dtype)
-    by_base = mul(a, mul(exponent, ir.op("^", (base, lower), y.dtype)))
+        if 0 < n < 1 and _is_sum_of_squares(base):
+            a = choose(compare(">", y, number(0.0)), a, zero(a.dtype))
+        lower = ir.op("^", (base, ir.const(n - 1, exponent.dtype)), y.dtype)
+        return mul(a, mul(number(float(n)), lower)), None
+    one = ir.const(1, exponent.dtype) if exponent.dtype in ("i32", "i64") else number(1.0)
+    power = ir.op("^", (base, ir.op("-", (exponent, one), exponent.dtype)), y.dtype)
+    constant = compare("==", exponent, zero(exponent.dtype))
+    by_base = mul(choose(constant, zero(a.dtype), a), mul(exponent, power))
     positive = compare(">", base, number(0.0))
     safe = choose(positive, base, number(1.0))
-    by_exponent = mul(a, choose(positive, mul(y, call("log", safe)), number(0.0)))
+    by_exponent = mul(choose(positive, a, zero(a.dtype)), mul(y, call("log", safe)))
     return by_base, by_exponent
 
 
@@ -154,30 +173,32 @@ _simple("asinh", lambda x, y: call("rsqrt", add(number(1.0), mul(x, x))))
 _simple("acosh", lambda x, y: call("rsqrt", sub(mul(x, x), number(1.0))))
 _simple("atanh", lambda x, y: div(number(1.0), sub(number(1.0), mul(x, x))))
 _simple("sigmoid", lambda x, y: mul(y, sub(number(1.0), y)))
+_simple("softplus", lambda x, y: call("sigmoid", x))
 _simple("erf", lambda x, y: mul(number(2 / math.sqrt(math.pi)), call("exp", neg(mul(x, x)))))
 _simple("erfc", lambda x, y: mul(number(-2 / math.sqrt(math.pi)), call("exp", neg(mul(x, x)))))
 _simple("erfinv", lambda x, y: mul(number(math.sqrt(math.pi) / 2), call("exp", mul(y, y))))
 _simple("lgamma", lambda x, y: call("digamma", x))
+_simple("digamma", lambda x, y: call("trigamma", x))
 RULES["relu"] = lambda y, a: (choose(compare(">", y.args[0], number(0.0)), a, zero(a.dtype)),)
 
 
 @rule("sqrt")
 def _sqrt(y: ir.Op, a: ir.Scalar) -> Adjoints:
     """d sqrt(x) = dx / (2 sqrt(x)); for the root of a sum of squares (a norm) 0 at 0."""
-    slope = div(a, mul(number(2.0), y))
     if _is_sum_of_squares(y.args[0]):
-        nonzero = compare(">", y, number(0.0))
-        slope = choose(nonzero, div(a, mul(number(2.0), choose(nonzero, y, number(1.0)))), zero(a.dtype))
-    return (slope,)
+        a = choose(compare(">", y, number(0.0)), a, zero(a.dtype))
+    return (div(a, mul(number(2.0), y)),)
 
 
 def _is_sum_of_squares(s: ir.Scalar) -> bool:
     if isinstance(s, ir.Op) and s.name == "/" and isinstance(s.args[1], ir.Const | ir.SizeOf):
         return _is_sum_of_squares(s.args[0])
     if isinstance(s, ir.Op) and s.name == "+":
-        return all(_is_sum_of_squares(x) or _is_square(x) for x in s.args)
+        return all(_is_sum_of_squares(x) for x in s.args)
+    if isinstance(s, ir.Op) and s.name in ("cast", "stop_grad"):
+        return _is_sum_of_squares(s.args[0])
     if isinstance(s, ir.Read) and isinstance(s.tensor, ir.Comp):
-        return s.tensor.op == "sum" and (_is_square(s.tensor.body) or _is_sum_of_squares(s.tensor.body))
+        return s.tensor.op in (None, "sum") and _is_sum_of_squares(s.tensor.body)
     return _is_square(s)
 
 
@@ -220,6 +241,7 @@ def _clip(y: ir.Op, a: ir.Scalar) -> Adjoints:
 
 @rule("atan2")
 def _atan2(y: ir.Op, a: ir.Scalar) -> Adjoints:
+    """d atan2(v, u) = (u dv - v du) / (u^2 + v^2)."""
     v, u = y.args
     square = add(mul(u, u), mul(v, v))
     return mul(a, div(u, square)), neg(mul(a, div(v, square)))
@@ -227,10 +249,10 @@ def _atan2(y: ir.Op, a: ir.Scalar) -> Adjoints:
 
 @rule("hypot")
 def _hypot(y: ir.Op, a: ir.Scalar) -> Adjoints:
-    nonzero = compare(">", y, number(0.0))
-    safe = choose(nonzero, y, number(1.0))
-    p, q = (choose(nonzero, mul(a, div(x, safe)), zero(a.dtype)) for x in y.args)
-    return p, q
+    """d hypot(p, q) = (p dp + q dq) / hypot(p, q); 0 at 0."""
+    a = choose(compare(">", y, number(0.0)), a, zero(a.dtype))
+    p, q = y.args
+    return mul(a, div(p, y)), mul(a, div(q, y))
 
 
 #: operations whose results do not vary with their arguments, or are no floats

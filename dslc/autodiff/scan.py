@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import replace
 
-from dslc.autodiff.reverse import NoDerivative, Reverse, is_float, transposed, zeros
+from dslc.autodiff.reverse import NoDerivative, Reverse, zeros
+from dslc.autodiff.transpose import transposed
+from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Substitute, identity
+from dslc.sizes import Size
 
 _numbers = itertools.count(1_000_000)
 
@@ -39,7 +43,7 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
     at_step = ir.intern(ir.At(step))
     for k, result in enumerate(node.results):
         if k in cotangents:
-            here = tuple(ir.plain(i) for i in range(len(lead) + len(result.shape)))
+            here: tuple[ir.Place, ...] = tuple(ir.plain(i) for i in range(len(lead) + len(result.shape)))
             places = (*here[: len(lead)], at_step, *here[len(lead) :])
             part = ir.comp((*lead, *result.shape), ir.read(cotangents[k], places), name=result.name)
             inner.contribute(result, part)
@@ -58,11 +62,7 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
     forward = {x for x in order if x is not forward_step}
     kept = _read_from([*new_carries, *(p for _, p in contributions)], forward)
     extra = [x for x in kept if x not in node.results]
-    full = ir.intern(
-        ir.Scan(
-            node.number, node.length, node.reverse, node.starts, node.carries, (*node.results, *extra), node.name, node.span
-        )
-    )  # fmt: skip
+    full = ir.intern(replace(node, results=(*node.results, *extra)))
     stacked = {
         x: ir.intern(ir.Part(full, k, x.dtype, (node.length, *x.shape), x.name))
         for k, x in enumerate((*node.results, *extra))
@@ -89,7 +89,10 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
     back = ir.intern(
         ir.Scan(number, node.length, not node.reverse, starts, tuple(carries), tuple(lift.results), span=node.span)
     )
-    finish = Substitute({}, plain={placeholder: ir.intern(ir.Part(back, k, z.dtype, placeholder.shape)) for k, (z, placeholder) in enumerate(zip(lift.results, lift.placeholders, strict=True))})
+    values: dict[ir.Node, ir.Node] = {
+        x: ir.intern(ir.Part(back, k, x.dtype, x.shape)) for k, x in enumerate(lift.placeholders)
+    }
+    finish = Substitute({}, plain=values)
     for x, total in totals:
         reverse.contribute(x, finish.tensor(total))
     for k, j in enumerate(floats):
@@ -125,11 +128,11 @@ class _Lift:
     values until the backward scan exists.
     """
 
-    def __init__(self, step: ir.Step, length: ir.Size, number: int, stacked: Mapping[ir.Node, ir.Tensor]):
+    def __init__(self, step: ir.Step, length: Size, number: int, stacked: Mapping[ir.Tensor, ir.Part]):
         self.step = step
         self.length = length
         self.number = number
-        self.forward = {y: None for y in stacked.values()}
+        self.forward = set(stacked.values())
         self.results: list[ir.Tensor] = []
         self.placeholders: list[ir.Input] = []
         self.depends: dict[ir.Node, bool] = {}
@@ -159,7 +162,8 @@ class _Lift:
             change = self.change(count)
             body = change.scalar(part.body)
             places = tuple(change.place(x) for x in part.places)
-            return transposed(part.shape, places, body, (*part.ranges, self.length), part.name)
+            loose = any(isinstance(x, ir.At) for x in part.places)
+            return transposed(part.shape, places, body, (*part.ranges, self.length), part.name, loose)
         stacked: ir.Tensor = self.stack(part) if self.step_dependent(part) else part
         if stacked is part:
             return ir.comp(part.shape, ir.whole(part), "sum", (self.length,))

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dslc.check import equations, expressions, scans, static_values
+from dslc.check import binding, equations, expressions, scans, static_values, wording
 from dslc.check.frame import Frame
-from dslc.check.indices import PendingRead, Scope, affine, interval, reads_data
-from dslc.check.program import (
-    Affine,
-    Apply,
-    Data,
-    Index,
-    Position,
-    Scatter,
-    Tensor,
-    UpdateState,
-)
+from dslc.check.indices import PendingRead, Scope
+from dslc.check.positions import affine, interval_affine, reads_data, value_bound
+from dslc.check.program import Affine, Apply, Data, Index, Position, Read, Scatter, Tensor, UpdateState
 from dslc.check.sums import Placement
 from dslc.check.values import POISON, is_int, lower, promote
 from dslc.diagnostics import kinds
@@ -28,7 +20,8 @@ from dslc.syntax import tree as t
 
 def accumulate(frame: Frame, node: t.Accumulate) -> None:
     """`y[dst[m], o] += ...`: scatter where a place is data or an affine expression, plain addition elsewhere."""
-    if not equations._may_assign(frame, node.target):
+    if not binding.may_assign(frame, node.target):
+        binding.poison(frame, node.target.name)
         return
     plain = all(
         isinstance(i, t.Name | t.Rest | t.Group)
@@ -45,58 +38,30 @@ def accumulate(frame: Frame, node: t.Accumulate) -> None:
 
 def accumulate_plain(frame: Frame, node: t.Accumulate, previous: Tensor | None) -> None:
     if previous is None:
-        equations.equation(frame, t.Equation((node.target,), node.value, node.where, span=node.span))
+        binding.equation(frame, t.Equation((node.target,), node.value, node.where, span=node.span))
         return
     made = equations.equation_value(frame, node.target, node.value, previous.shape, previous.origins, node.where)
     if made is None:
-        equations.poison(frame, node.target.name)
+        binding.poison(frame, node.target.name)
         return
-    if node.target.items is None and len(made.shape) != len(previous.shape):
-        a = "[" + ", ".join(frame.show(s) for s in previous.shape) + "]"
-        b = "[" + ", ".join(frame.show(s) for s in made.shape) + "]"
-        frame.report(
-            kinds.OUTPUT_TYPE(
-                Label(node.value.span, f"shape {b}"),
-                Label(previous.span, f"shape {a}"),
-                name=node.target.name,
-                expected=a,
-                found=b,
-            )
-        )
-        equations.poison(frame, node.target.name)
+    if node.target.items is None and not frame.same_shape(made.shape, previous.shape):
+        expected, found = frame.show_shape(previous.shape), frame.show_shape(made.shape)
+        labels = (Label(node.value.span, f"shape {found}"), Label(previous.span, f"shape {expected}"))
+        frame.report(kinds.OUTPUT_TYPE(*labels, name=node.target.name, expected=expected, found=found))
+        binding.poison(frame, node.target.name)
         return
-    if node.target.items is None:
-        for a_, b_ in zip(previous.shape, made.shape, strict=True):
-            if frame.facts.equal(a_, b_) is not True:
-                a = "[" + ", ".join(frame.show(s) for s in previous.shape) + "]"
-                b = "[" + ", ".join(frame.show(s) for s in made.shape) + "]"
-                frame.report(
-                    kinds.OUTPUT_TYPE(
-                        Label(node.value.span, f"shape {b}"),
-                        Label(previous.span, f"shape {a}"),
-                        name=node.target.name,
-                        expected=a,
-                        found=b,
-                    )
-                )
-                equations.poison(frame, node.target.name)
-                return
     if any(len(axis) != 1 for axis in made.axes):
-        frame.report(
-            kinds.LEFT_SIDE(Label(node.target.span), found=node.target.span.text, help="write groups with `=`")
-        )
+        help = "write groups with `=`"
+        frame.report(kinds.LEFT_SIDE(Label(node.target.span), found=node.target.span.text, help=help))
         return
-    from dslc.check.program import Read
-
     old = Read(previous, tuple(Affine(((axis[0], 1),), 0) for axis in made.axes), previous.dtype, span=node.target.span)
-    op = "+" if node.op == "+" else node.op
     dtype = promote(previous.dtype, made.expr.dtype)
-    made.expr = Apply(op, (old, made.expr), dtype, node.span)
-    equations.bind(frame, node.target, made, node.value.span)
+    made.expr = Apply(node.op, (old, made.expr), dtype, node.span)
+    binding.bind(frame, node.target, made, node.value.span)
 
 
 def scatter(frame: Frame, node: t.Accumulate, previous: Tensor | None) -> Tensor | None:
-    scope = equations.open_scope(frame, [node.target], node.value, node.where)
+    scope = equations.open_scope(frame, [node.target], node.value)
     placement = Placement(scope)
     items = list(node.target.items or ())
     for item in items:
@@ -109,18 +74,17 @@ def scatter(frame: Frame, node: t.Accumulate, previous: Tensor | None) -> Tensor
         scope.kept |= placement.uses(part)
     if not equations.index_sizes(scope, node.where):
         return None
-    placement = Placement(scope)
-    placement.run(node.value, scope.kept)
     fixed = frame.output_shapes.get(node.target.name)
     shape: Sequence[Size] | None = (
         previous.shape if previous is not None else fixed.shape if fixed is not None else None
     )
     if shape is not None and len(shape) != len(items):
-        frame.report(
-            kinds.TARGET_RANK(Label(node.target.span), name=node.target.name, expected=len(shape), found=len(items))
-        )
+        place = (previous or fixed).span  # type: ignore[union-attr]
+        axes, expected = (wording.count(n, "axis", "axes") for n in (len(items), len(shape)))
+        labels = (Label(node.target.span, axes), Label(place, f"shape {frame.show_shape(shape)}"))
+        frame.report(kinds.TARGET_RANK(*labels, name=node.target.name, expected=expected, found=len(items)))
         return None
-    val = expressions.expression(scope, node.value)
+    val = expressions.right_side(Placement(scope), node.value)
     if val.poisoned:
         return None
     if val.axes:
@@ -197,40 +161,63 @@ def scatter_position(
         return None
     position: Position = where if where is not None else Data(lowered)
     if known is None and where is None:
-        low, high = interval(frame, lowered)
-        if low is not None and high is not None and frame.facts.nonnegative(low):
-            known = tidy(high + 1)
+        known = value_bound(frame, lowered)
     if known is None:
-        help = (
-            f"say how long the axis is: `{node.target.name}[{expr.span.text}: V, ...] {node.op}= ...`, "
-            "or declare the bound of the data (`i32[M] < V`)"
-        )
+        help = scatter_help(scope, node, expr, position)
         frame.report(kinds.SCATTER_SIZE(Label(expr.span), name=node.target.name, help=help))
         return None
-    scope.reads.append(PendingRead(node.target.span, expr.span, node.target.name, 0, known, "", position, False))
+    read = PendingRead(node.target.span, expr.span, node.target.name, known, "", None, position, scattered=True)
+    scope.reads.append(read)
     return position, known, free
+
+
+def scatter_help(scope: Scope, node: t.Accumulate, expr: t.Expr, position: Position) -> str:
+    """How to say the length of an axis that is written through data, or at affine places."""
+    frame = scope.frame
+    if isinstance(position, Data):
+        data = position.value.tensor if isinstance(position.value, Read) else None
+        if data is not None and data.role == "input" and "[" in data.span.text and "\n" not in data.span.text:
+            return f"declare the bound of the data, for some size `V`, which is the length then: `{data.span.text} < V`"
+        return "declare the bound of the data where it enters, with `< V` behind its type; it is the length then"
+    _, high = interval_affine(frame, position.terms, position.offset)
+    length = "V" if high is None else frame.show(tidy(high + 1))
+    source, target = node.target.span.source.text, node.target.span
+    left = f"{source[target.start : expr.span.end]}: {length}{source[expr.span.end : target.end]}"
+    return f"say how long the axis is: `{left} {node.op}= {node.value.span.text}`"
 
 
 def update(frame: Frame, node: t.Update) -> None:
     """`mean <- ...`."""
-    binding = frame.names.get(node.target.name)
-    updatable = isinstance(binding, Tensor) and (
-        binding.role in ("state", "slot") or (frame.word == "optimizer" and node.target.name == "param")
+    state = frame.names.get(node.target.name)
+    updatable = isinstance(state, Tensor) and (
+        state.role in ("state", "slot") or (frame.word == "optimizer" and node.target.name == "param")
     )
     if not updatable:
-        if binding is not POISON:
+        if state is not POISON:
             known = [n for n, b in frame.names.items() if isinstance(b, Tensor) and b.role in ("state", "slot")]
             help = did_you_mean(node.target.name, known)
             if help is None:
-                declare = "slot" if frame.word == "optimizer" else "state"
-                help = f"declare it: `{declare} {node.target.name}{' = 0' if declare == 'slot' else ': [...] = 0'}`"
+                help = f"declare it: `slot {node.target.name} = 0`"
+                if frame.word != "optimizer":
+                    help = f"declare it: `state {node.target.name}: {likely_shape(frame, node)} = 0`"
             frame.report(kinds.UPDATE_TARGET(Label(node.target.span), name=node.target.name, help=help))
         return
-    assert isinstance(binding, Tensor)
-    value = equations.define_value(
-        frame, node.target, node.value, f"{node.target.name}_next", binding.shape, binding.origins
-    )
+    assert isinstance(state, Tensor)
+    like = Label(state.span.first_line, f"shape {frame.show_shape(state.shape)}")
+    next_name = f"{node.target.name}_next"
+    value = binding.define_value(frame, node.target, node.value, next_name, state.shape, state.origins, like)
     if value is not None:
-        frame.emit(UpdateState(binding, value, node.span))
-        frame.latest[binding] = value
+        frame.emit(UpdateState(state, value, node.span))
+        frame.latest[state] = value
         frame.updated.add(node.target.name)
+
+
+def likely_shape(frame: Frame, node: t.Update) -> str:
+    """The shape that a state would need for an update: that of the largest tensor whose name stands there."""
+    if node.target.items is not None:
+        return f"[{', '.join(item.span.text.upper() for item in node.target.items)}]"
+    read = {id(n.base) for n in node.value.walk() if isinstance(n, t.Access)}
+    names = [n.id for n in node.value.walk() if isinstance(n, t.Name) and id(n) not in read]
+    tensors = [x for name in names if isinstance(x := frame.names.get(name), Tensor)]
+    largest = max(tensors, key=lambda tensor: len(tensor.shape), default=None)
+    return frame.show_shape(largest.shape if largest is not None else ())

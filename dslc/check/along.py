@@ -3,27 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dslc.check.indices import Scope
-from dslc.check.program import (
-    Affine,
-    AlongAxis,
-    Index,
-    Join,
-    Read,
-    Tensor,
-)
-from dslc.check.sums import REST
-from dslc.check.values import Shared, Val, is_float, is_int, lower, promote
-from dslc.diagnostics import kinds
-from dslc.diagnostics.report import Label
-from dslc.sizes import Size, tidy
-from dslc.source import Span
-from dslc.syntax import tree as t
-
-if TYPE_CHECKING:
-    from dslc.check.call_arguments import Given
 from dslc.check import (
     brackets,
     call_arguments,
@@ -33,9 +14,20 @@ from dslc.check import (
     scans,
     signatures,
     static_values,
+    wording,
 )
+from dslc.check.indices import Scope
+from dslc.check.program import Affine, AlongAxis, Index, Join, Read, Tensor
+from dslc.check.sums import REST
+from dslc.check.values import NOTHING, Shared, Val, is_float, is_int, lower, promote
+from dslc.diagnostics import kinds
+from dslc.diagnostics.report import Label
+from dslc.sizes import Size, tidy
+from dslc.source import Span
+from dslc.syntax import tree as t
 
-NOTHING = Val()
+if TYPE_CHECKING:
+    from dslc.check.call_arguments import Given
 
 
 def mapped_indices(scope: Scope, vals: Sequence[Val], without: Sequence[Index]) -> tuple[Index, ...]:
@@ -113,9 +105,11 @@ def concat(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> 
             return NOTHING
         parts.append((val, index))
     if len({val.dtype == "bool" for val, _ in parts}) > 1:
-        frame.report(kinds.BOOL_ARITHMETIC(Label(node.span), op="concat"))
+        place = next(g for g, (v, _) in zip(given, parts, strict=True) if v.dtype == "bool")
+        help = f"write `(1 if {place.span.text} else 0)`"
+        frame.report(kinds.BOOL_ARITHMETIC(Label(place.span), op="concat", help=help))
         return NOTHING
-    aligned = expressions.align(scope, [(g.node, v) for g, (v, _) in zip(given, parts, strict=True)], node.span)
+    aligned = expressions.align(scope, [(g.node, v) for g, (v, _) in zip(given, parts, strict=True)])
     if aligned is None:
         return NOTHING
     vals, axes = aligned
@@ -193,8 +187,7 @@ def top_k(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> V
         return NOTHING
     assert source.size is not None
     if not frame.facts.nonnegative(tidy(source.size - target.size)):
-        a, b = frame.show(target.size), frame.show(source.size)
-        frame.report(kinds.TOP_K_TOO_MANY(Label(item.span), k=a, size=b, help=f"state it: `where {a} <= {b}`"))
+        report_too_many(scope, item, source, target)
         return NOTHING
     tensor = instance_calls.materialise_over(scope, val, (*order, source), node.span, "scores")
     shape = (*(i.size for i in order), target.size, *(a.size for a in val.axes))
@@ -203,6 +196,22 @@ def top_k(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> V
     places = frame.new_tensor("top_at", "i64", shape, span=node.span, below=source.size, origins=origins)
     frame.emit(AlongAxis("top_k", (values, places), (tensor,), len(order), span=node.span))
     return Val(several=tuple(_read_along(x, (*order, target), val.axes, node.span) for x in (values, places)))
+
+
+def report_too_many(scope: Scope, item: t.Into, source: Index, target: Index) -> None:
+    """`top_k` of fewer values than it should give, or perhaps fewer."""
+    frame = scope.frame
+    assert source.size is not None and target.size is not None
+    k, size = frame.show(target.size), frame.show(source.size)
+    labels = [Label(item.span)]
+    found = scope.evidence.get(source)
+    if found is not None:
+        labels.append(Label(found.origin or found.span, f"`{size}` comes from here"))
+    if frame.facts.positive(tidy(target.size - source.size)):
+        help = f"take {size} at most"
+    else:
+        help = f"state that there are enough: `where {wording.inequality(frame, tidy(source.size - target.size))}`"
+    frame.report(kinds.TOP_K_TOO_MANY(*labels, k=k, size=size, help=help))
 
 
 def fourier(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list[Given]) -> Val:
@@ -226,7 +235,7 @@ def fourier(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list
             frame.report(wrong if source in val.free else kind)
             scope.failed.add(source)
             return NOTHING
-    aligned = expressions.align(scope, operands, node.span)
+    aligned = expressions.align(scope, operands)
     order = mapped_indices(scope, [v for _, v in operands], [source])
     if aligned is None or not instance_calls.resolved(scope, (*order, source)):
         return NOTHING
@@ -255,14 +264,15 @@ def prefix(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> 
     vals = [g.value(scope) for g in given[1:]]
     if found is None or function is None or any(v.poisoned for v in vals):
         return NOTHING
+    asked: dict[str, Any] = {"expected": 2 * len(vals), "outputs": wording.count(len(vals), "result")}
     if isinstance(function, Shared) or function.defined is None or not isinstance(function.defined.node, t.Fn):
-        frame.report(kinds.PREFIX_FUNCTION(Label(given[0].span), expected=2 * len(vals), outputs=len(vals)))
+        frame.report(kinds.PREFIX_FUNCTION(Label(given[0].span), **asked))
         return NOTHING
     target = function.defined.node
     outputs = 1 if target.expression is not None else len(target.outputs)
     if len(target.formals) != 2 * len(vals) or outputs != len(vals):
         declared = Label(function.defined.name_span, "defined here")
-        frame.report(kinds.PREFIX_FUNCTION(Label(given[0].span), declared, expected=2 * len(vals), outputs=len(vals)))
+        frame.report(kinds.PREFIX_FUNCTION(Label(given[0].span), declared, **asked))
         return NOTHING
     (index,) = found
     for g, val in zip(given[1:], vals, strict=True):
@@ -290,17 +300,9 @@ def prefix(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> 
         return NOTHING
     results = []
     for tensor, output in zip(tensors, instance.outputs, strict=True):
-        if len(output.shape) != len(tensor.shape) - lead or any(
-            frame.facts.equal(a, b) is not True for a, b in zip(output.shape, tensor.shape[lead:], strict=True)
-        ):
-            frame.report(
-                kinds.PREFIX_FUNCTION(
-                    Label(given[0].span),
-                    expected=2 * len(vals),
-                    outputs=len(vals),
-                    help="its results must have the shapes of its elements",
-                )
-            )
+        if not frame.same_shape(output.shape, tensor.shape[lead:]):
+            help = "its results must have the shapes of its elements"
+            frame.report(kinds.PREFIX_FUNCTION(Label(given[0].span), help=help, **asked))
             return NOTHING
         results.append(frame.new_tensor("prefix", tensor.dtype, tensor.shape, span=node.span, origins=tensor.origins))
     frame.emit(AlongAxis("prefix", tuple(results), tuple(tensors), len(order), instance, node.span))

@@ -1,22 +1,15 @@
-"""Calls with indices in brackets: reductions, running and sorting operations, joins, draws, axis functions, einsum;
-and the external operations on matrices.
-"""
+"""Calls with indices in brackets: reductions, draws, one-hot vectors, and functions that are written with an axis."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dslc.check.indices import Evidence, Scope
-from dslc.check.program import (
-    Apply,
-    Constant,
-    Draw,
-    Index,
-    IndexValue,
-)
+from dslc.check import along, call_arguments, calls, expressions, static_values, wording
+from dslc.check.indices import Scope
+from dslc.check.program import Apply, Constant, Draw, Index, IndexValue
 from dslc.check.sums import REST, keeps_axis
-from dslc.check.values import FunctionValue, Poison, Val, is_int, lower
+from dslc.check.values import NOTHING, FunctionValue, Poison, Val, is_int, lower
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import ALONG_AXIS, DRAWS, REDUCTIONS
@@ -25,9 +18,6 @@ from dslc.syntax import tree as t
 
 if TYPE_CHECKING:
     from dslc.check.call_arguments import Given
-from dslc.check import along, call_arguments, calls, expressions, static_values
-
-NOTHING = Val()
 
 
 def bracketed(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> Val:
@@ -51,7 +41,7 @@ def bracketed(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) 
     builtin = binding.builtin or ""
     named = next((g for g in given if g.name is not None), None)
     if named is not None:
-        frame.report(kinds.NO_NAMED_ARGUMENTS(Label(named.span), name=name))
+        frame.report(kinds.NO_NAMED_ARGUMENTS(Label(named.name_span), name=name))
         return NOTHING
     if builtin in REDUCTIONS:
         return reduction_call(scope, node, callee, builtin, given)
@@ -77,7 +67,7 @@ def bracketed(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) 
 def arity(scope: Scope, node: t.Call, name: str, given: Sequence[Given], least: int, most: int) -> bool:
     if least <= len(given) <= most:
         return True
-    expected = f"{least} argument{'s' if least != 1 else ''}" if least == most else f"{least} to {most} arguments"
+    expected = wording.count(least, "argument") if least == most else f"{least} to {most} arguments"
     scope.frame.report(kinds.ARITY(Label(node.span), name=name, expected=expected, found=len(given)))
     return False
 
@@ -114,24 +104,28 @@ class Bound:
         for name, bound, span in self.names:
             if name == REST:
                 if REST in scope.kept:
-                    frame.report(kinds.INDEX_BOUND_TWICE(Label(span), name=REST))
+                    label = Label(scope.rest_span, "in use here") if scope.rest_span is not None else None
+                    frame.report(kinds.INDEX_BOUND_TWICE(Label(span), *([label] if label else []), name=REST))
                     self.good = False
                 scope.rest, scope.rest_span = None, None
                 continue
             if name == scope.axis_name:
                 self.fresh[name] = scope.find(name, span)
                 continue
-            if name in scope.kept or any(name in level for level in scope.levels) or name in self.fresh:
-                frame.report(kinds.INDEX_BOUND_TWICE(Label(span), name=name))
+            other = next((x[name] for x in (self.fresh, *reversed(scope.levels)) if name in x), None)
+            if other is not None or name in scope.kept:
+                there = (other or scope.find(name, span))[0].span
+                label = Label(there, "in use here")
+                frame.report(kinds.INDEX_BOUND_TWICE(Label(span), label, name=name, help=_rename(scope, name)))
                 self.good = False
             index = frame.new_index(name, None, span)
+            scope.state(index)
             if bound is not None:
                 size = static_values.as_size(scope, bound, what=f"the range of `{name}`")
                 self.good = self.good and size is not None
-                index.size = size
                 scope.explicit.add(index)
                 if size is not None:
-                    scope.evidence[index] = Evidence(bound.span, size, "", None)
+                    scope.constrain(index, size, bound.span)
             self.fresh[name] = (index,)
         scope.levels.append(dict(self.fresh))
         return self
@@ -148,6 +142,14 @@ class Bound:
         self.scope.require_bound(tuple(self.indices()))
         if any(name == REST for name, _, _ in self.names):
             self.scope.rest, self.scope.rest_span = self.outer_rest
+
+
+def _rename(scope: Scope, name: str) -> str:
+    """Advice to take another letter for an inner index."""
+    letters = "ijklmnpqrstuvwxyz"
+    place = letters.find(name) if len(name) == 1 else -1
+    free = [x for x in letters[place + 1 :] + letters if not scope.is_index(x) and x not in scope.frame.names]
+    return f"choose another name for the inner index, for example `{free[0]}`" if free else "rename the inner index"
 
 
 def free_indices(scope: Scope, names: list[tuple[str, t.Expr | None, Span]]) -> list[Index] | None:
@@ -272,9 +274,11 @@ def draw(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list[Gi
     operands = [(g.node, g.value(scope)) for g in given]
     if indices is None or not expressions.numbers(scope, operands, name):
         return NOTHING
-    if any(v.axes for _, v in operands):
-        scope.frame.report(kinds.SCALAR_EXPECTED(Label(node.span), name=name))
-        return NOTHING
+    for operand, val in operands:
+        if val.axes:
+            shape = f"shape {scope.frame.show_shape(a.size for a in val.axes)}"
+            scope.frame.report(kinds.SCALAR_EXPECTED(Label(operand.span, shape), name=name))
+            return NOTHING
     free = dict.fromkeys(indices)
     for _, val in operands:
         free.update(val.free)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dslc.check import expressions, signatures, static_values
-from dslc.check.frame import near_argument
+from dslc.check import expressions, signatures, static_values, wording
 from dslc.check.indices import Scope
 from dslc.check.values import (
     FunctionValue,
@@ -28,10 +27,17 @@ class Given:
     node: t.Expr
     name: str | None = None
     val: Val | None = None
+    #: all of it, with its name
+    place: Span | None = None
 
     @property
     def span(self) -> Span:
         return self.node.span
+
+    @property
+    def name_span(self) -> Span:
+        """The name of a named argument, else its value."""
+        return self.span if self.name is None or self.place is None else self.place.word(self.name)
 
     def value(self, scope: Scope) -> Val:
         return self.val if self.val is not None else expressions.expression(scope, self.node)
@@ -69,10 +75,9 @@ def bind_arguments(
     for argument in given:
         if argument.name is not None:
             if argument.name not in names:
-                help = near_argument(argument.name, names)
-                frame.report(
-                    kinds.UNKNOWN_ARGUMENT(Label(argument.span), name=argument.name, callee=function.name, help=help)
-                )
+                help = wording.near(argument.name, names)
+                label = Label(argument.name_span)
+                frame.report(kinds.UNKNOWN_ARGUMENT(label, name=argument.name, callee=function.name, help=help))
                 good = False
                 continue
             key = argument.name
@@ -81,14 +86,15 @@ def bind_arguments(
                 place += 1
             if place >= len(open_):
                 shown = ", ".join(f"`{n}`" for n in names) or "none"
+                expected = wording.count(len(open_), "argument")
                 label = Label(argument.span)
-                frame.report(kinds.TOO_MANY_ARGUMENTS(label, callee=function.name, expected=len(open_), names=shown))
+                frame.report(kinds.TOO_MANY_ARGUMENTS(label, callee=function.name, expected=expected, names=shown))
                 return None
             key = open_[place].name
             place += 1
         if key in by_name:
-            first = Label(by_name[key].span, "first given here")
-            frame.report(kinds.ARGUMENT_TWICE(Label(argument.span), first, name=key, callee=function.name))
+            first = Label(by_name[key].name_span, "first given here")
+            frame.report(kinds.ARGUMENT_TWICE(Label(argument.name_span), first, name=key, callee=function.name))
             good = False
         by_name[key] = argument
     bound: Bound = {}
@@ -128,13 +134,14 @@ def evaluate_argument(scope: Scope, defined: Defined, formal: t.Formal, given: G
     frame = scope.frame
     kind = signatures.formal_kind(frame, defined, formal)
     if kind in ("fn", "layer"):
-        return function_argument(scope, given, kind)
+        return function_argument(scope, given, kind, formal)
     val = given.value(scope)
     if val.poisoned:
         return None
+    labels = _places(given, formal)
     if val.function is not None:
         expected = "a tensor" if kind in ("tensor", "any") else _kind_words(kind)
-        frame.report(kinds.ARGUMENT_KIND(Label(given.span), name=formal.name, expected=expected, found="a function"))
+        frame.report(kinds.ARGUMENT_KIND(*labels, name=formal.name, expected=expected, found="a function"))
         return None
     if kind == "scalar":
         if isinstance(val.static, str) or val.several:
@@ -143,15 +150,19 @@ def evaluate_argument(scope: Scope, defined: Defined, formal: t.Formal, given: G
         return val
     if kind in ("tensor", "any"):
         if isinstance(val.static, str):
-            frame.report(
-                kinds.ARGUMENT_KIND(Label(given.span), name=formal.name, expected="a tensor", found="a string")
-            )
+            frame.report(kinds.ARGUMENT_KIND(*labels, name=formal.name, expected="a tensor", found="a string"))
             return None
         if val.several:
             frame.report(kinds.SEVERAL_RESULTS(Label(given.span), found=len(val.several)))
             return None
         return val
     return static_argument(scope, formal, kind, given, val)
+
+
+def _places(given: Given, formal: t.Formal) -> list[Label]:
+    """Where an argument is given, and where it is declared (a default is given where it is declared)."""
+    default = formal.default is not None and given.span == formal.default.span
+    return [Label(given.span)] + ([] if default else [Label(formal.span, "declared here")])
 
 
 def _kind_words(kind: str) -> str:
@@ -173,9 +184,8 @@ def static_argument(scope: Scope, formal: t.Formal, kind: str, given: Given, val
         if isinstance(value, bool | str):
             wrong = True
         else:
-            value = static_values.check_size(
-                frame, value, given.span, 1 if kind == "size" else None, f"`{formal.name}`"
-            )
+            least = 1 if kind == "size" else None
+            value = static_values.check_size(scope, value, given.node, least, f"`{formal.name}`")
     elif kind == "float":
         wrong = isinstance(value, bool | str)
     elif kind == "bool":
@@ -183,20 +193,23 @@ def static_argument(scope: Scope, formal: t.Formal, kind: str, given: Given, val
     elif kind == "string":
         wrong = not isinstance(value, str)
     if wrong:
-        found = expressions.describe(frame, val)
-        frame.report(kinds.ARGUMENT_KIND(Label(given.span), name=formal.name, expected=_kind_words(kind), found=found))
+        labels = _places(given, formal)
+        found, expected = expressions.describe(frame, val), _kind_words(kind)
+        frame.report(kinds.ARGUMENT_KIND(*labels, name=formal.name, expected=expected, found=found))
         return None
-    return None if value is None else Static(value, given.span, "argument")
+    return None if value is None else Static(value, formal.span, "argument")
 
 
-def function_argument(scope: Scope, given: Given, kind: str) -> FunctionValue | Shared | None:
+def function_argument(
+    scope: Scope, given: Given, kind: str, formal: t.Formal | None = None
+) -> FunctionValue | Shared | None:
     """A function or layer passed as an argument: a name, or a call without its tensor."""
     frame = scope.frame
     node = given.node
     if isinstance(node, t.Call) and isinstance(node.callee, t.Name):
         binding = frame.lookup(node.callee.id)
         if isinstance(binding, FunctionValue) and binding.defined is not None:
-            arguments = [Given(a.value, a.name) for a in node.arguments]
+            arguments = [Given(a.value, a.name, place=a.span) for a in node.arguments]
             bound = bind_arguments(scope, node, binding, arguments, skip_tensors=True)
             if bound is None:
                 return None
@@ -206,7 +219,11 @@ def function_argument(scope: Scope, given: Given, kind: str) -> FunctionValue | 
     if val.poisoned:
         return None
     if val.function is None:
-        found = expressions.describe(frame, val)
-        frame.report(kinds.ARGUMENT_KIND(Label(given.span), name="", expected=_kind_words(kind), found=found))
+        found, expected = expressions.describe(frame, val), _kind_words(kind)
+        if formal is None:
+            frame.report(kinds.NOT_CALLABLE(Label(given.span), what=found))
+        else:
+            labels = _places(given, formal)
+            frame.report(kinds.ARGUMENT_KIND(*labels, name=formal.name, expected=expected, found=found))
         return None
     return val.function

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import sympy as sp
 
-from dslc.check import brackets, call_arguments, derivatives, expressions, instance_calls, matrices
-from dslc.check.frame import Frame, near_argument
+from dslc.check import brackets, call_arguments, derivatives, expressions, instance_calls, matrices, wording
 from dslc.check.indices import Scope
 from dslc.check.program import Apply, Index, Tensor
 from dslc.check.sums import Placement, collect_index_names
-from dslc.check.values import FunctionValue, Poison, Shared, Static, StaticValue, Val, is_float
+from dslc.check.values import NOTHING, FunctionValue, Poison, Shared, Static, StaticValue, Val, is_float
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import ALONG_AXIS, CASTS, DERIVATIVES, DRAWS, EXTERNALS, REDUCTIONS, SCALAR_OPS
@@ -20,13 +19,11 @@ from dslc.resolve.files import Defined
 from dslc.sizes import tidy
 from dslc.syntax import tree as t
 
-NOTHING = Val()
-
 
 def call(scope: Scope, node: t.Call, piped: tuple[t.Expr, Val] | None = None) -> Val:
     """The value of a call. `piped` is the first argument when it comes from `|>`."""
     frame = scope.frame
-    given = [call_arguments.Given(a.value, a.name) for a in node.arguments]
+    given = [call_arguments.Given(a.value, a.name, place=a.span) for a in node.arguments]
     if piped is not None:
         given.insert(0, call_arguments.Given(piped[0], None, piped[1]))
         if piped[1].poisoned:
@@ -75,7 +72,7 @@ def call_builtin(scope: Scope, node: t.Call, name: str, given: list[call_argumen
         return derivatives.derivative(scope, node, name, given)
     named = next((g for g in given if g.name is not None), None)
     if named is not None:
-        frame.report(kinds.NO_NAMED_ARGUMENTS(Label(named.span), name=name))
+        frame.report(kinds.NO_NAMED_ARGUMENTS(Label(named.name_span), name=name))
         return NOTHING
     if name in EXTERNALS:
         return matrices.external(scope, node, name, given)
@@ -92,7 +89,7 @@ def call_builtin(scope: Scope, node: t.Call, name: str, given: list[call_argumen
         return NOTHING
     arity = 1 if name in CASTS or name == "stop_grad" else SCALAR_OPS[name].arity
     if len(operands) != arity:
-        expected = "1 argument" if arity == 1 else f"{arity} arguments"
+        expected = wording.count(arity, "argument")
         frame.report(kinds.ARITY(Label(node.span), name=name, expected=expected, found=len(operands)))
         return NOTHING
     if name in CASTS:
@@ -145,7 +142,13 @@ def reduce_all(scope: Scope, node: t.Call, name: str, given: list[call_arguments
     if val.poisoned:
         return NOTHING
     if not val.axes:
-        help = f"name the index to reduce over: `{name}[i](...)`"
+        argument = given[0].node
+        placement = Placement(scope)
+        names = placement.in_order(argument, placement.uses(argument))
+        help = f"`{argument.span.text}` is a single number, and needs no `{name}`"
+        if names:
+            scope.unreduced.update(names)
+            help = f"name the index to reduce over: `{name}[{', '.join(names)}]({argument.span.text})`"
         scope.frame.report(kinds.BRACKETS_NEEDED(Label(node.span), name=name, help=help))
         return NOTHING
     return brackets.reduction(scope, name, val.axes, val, given[0].node, node.span)
@@ -210,42 +213,7 @@ def inline(
     inner.index_names = collect_index_names(inner_frame, [target.expression]) - (
         {target.axis} if target.axis else set()
     )
-    Placement(inner).run(target.expression, {target.axis} if target.axis else set())
-    val = expressions.expression(inner, target.expression)
+    val = expressions.right_side(Placement(inner), target.expression, (), {target.axis} if target.axis else set())
     scope.names.update({f"{n}@{id(i)}": i for n, i in inner.names.items()})
     frame.errors += inner_frame.errors
     return val
-
-
-def find_member(frame: Frame, node: t.Member, shared: Shared, parts: list[str]) -> Tensor | None:
-    """Follow `layer.sub.0.W` to a parameter."""
-    instance = shared.instance
-    assert instance is not None
-    rest = list(parts)
-    while len(rest) > 1:
-        for length in range(len(rest) - 1, 0, -1):
-            child = instance.children.get(".".join(rest[:length]))
-            if child is not None:
-                instance, rest = child, rest[length:]
-                break
-        else:
-            break
-    params = {p.tensor.name: p.tensor for p in instance.params}
-    if len(rest) == 1 and rest[0] in params:
-        found = params[rest[0]]
-        path = ".".join([shared.path, *parts]) if shared.path else ".".join(parts)
-        if path not in frame.instance.member_params:
-            frame.instance.member_params[path] = frame.new_tensor(
-                path, found.dtype, found.shape, "param", found.span, origins=found.origins
-            )
-        return frame.instance.member_params[path]
-    names = [*params, *instance.children]
-    frame.report(
-        kinds.NO_SUCH_MEMBER(
-            Label(node.span),
-            name=rest[0],
-            owner=instance.name,
-            help=near_argument(rest[0], names).replace("it takes", "it has"),
-        )
-    )
-    return None

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dslc.check import call_arguments, definitions, equations, expressions, signatures, static_values
+from dslc.check import call_arguments, definitions, equations, expressions, signatures, static_values, wording
+from dslc.check.derivatives import tensors_in
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
-from dslc.check.program import (
-    Expr,
-    Index,
-    ParamDecl,
-    StateDecl,
-    Tensor,
-)
-from dslc.check.values import POISON, Shared, Static, is_float, lower
+from dslc.check.program import Expr, Index, ParamDecl, StateDecl, Tensor
+from dslc.check.values import POISON, FunctionValue, Shared, Static, is_float, lower
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import INITIALIZERS
@@ -23,13 +18,14 @@ from dslc.syntax import tree as t
 
 def claim(frame: Frame, name: str, span: Span) -> bool:
     """May a declaration take this name? Reports what already has it."""
-    if name in frame.taken:
-        frame.report(kinds.DEFINED_TWICE(Label(span), Label(frame.taken[name], "first defined here"), name=name))
-        return False
-    if isinstance(frame.names.get(name), Tensor):
-        old = frame.names[name]
-        assert isinstance(old, Tensor)
-        frame.report(kinds.DEFINED_TWICE(Label(span), Label(old.span, "first defined here"), name=name))
+    binding = frame.names.get(name)
+    place = frame.taken.get(name)
+    if place is None and isinstance(binding, Tensor | Static | Shared):
+        place = binding.span
+    if place is not None or isinstance(binding, FunctionValue):
+        first = [Label(place.first_line, "first defined here")] if place is not None else []
+        frame.report(kinds.DEFINED_TWICE(Label(span), *first, name=name))
+        frame.names[name] = POISON
         return False
     frame.taken[name] = span
     return True
@@ -91,16 +87,10 @@ def given_value(frame: Frame, target: t.Target, value: t.Expr, tensor: Tensor) -
         made = equations.equation_value(frame, target, value, tensor.shape, tensor.origins, repeats=True)
     if made is None:
         return None
-    if len(body) or any(x.shape != () or x.role != "value" for x in _reads(made.expr)):
+    if len(body) or any(x.shape != () or x.role != "value" for x in tensors_in([made.expr])):
         frame.report(kinds.STATIC_NEEDED(Label(value.span), what="an initial value"))
         return None
     return tuple(i for axis in made.axes for i in axis), made.expr
-
-
-def _reads(e: Expr) -> list[Tensor]:
-    from dslc.check.derivatives import tensors_in
-
-    return tensors_in([e])
 
 
 def drawn_value(frame: Frame, node: t.Expr, declaration: ParamDecl) -> None:
@@ -114,7 +104,7 @@ def drawn_value(frame: Frame, node: t.Expr, declaration: ParamDecl) -> None:
         return
     least, most = INITIALIZERS[callee.id]
     if not least <= len(arguments) <= most:
-        expected = f"{least} to {most} arguments" if least != most else f"{least} argument{'s' * (least != 1)}"
+        expected = f"{least} to {most} arguments" if least != most else wording.count(least, "argument")
         frame.report(kinds.ARITY(Label(node.span), name=callee.id, expected=expected, found=len(arguments)))
         return
     declaration.initializer = callee.id
@@ -130,7 +120,7 @@ def drawn_value(frame: Frame, node: t.Expr, declaration: ParamDecl) -> None:
 def state(frame: Frame, node: t.State) -> None:
     shape = signatures.declared_shape(frame, node.type)
     dtype = signatures.declared_dtype(frame, node.type)
-    if not claim(frame, node.name, node.span):
+    if not claim(frame, node.name, node.span.word(node.name)):
         return
     if shape is None or dtype is None:
         frame.names[node.name] = POISON
@@ -142,7 +132,7 @@ def state(frame: Frame, node: t.State) -> None:
     if value.poisoned or not expressions.numbers(scope, [(node.value, value)], "="):
         return
     if value.axes:
-        frame.report(kinds.SCALAR_EXPECTED(Label(node.value.span), name="state"))
+        frame.report(kinds.SCALAR_EXPECTED(Label(node.value.span), name=node.name))
         return
     frame.instance.states.append(StateDecl(tensor, lower(value)))
 
@@ -151,7 +141,7 @@ def slots(frame: Frame, node: t.Slots) -> None:
     like = frame.names["param"]
     assert isinstance(like, Tensor)
     for part in node.values:
-        if not claim(frame, part.name, part.span):
+        if not claim(frame, part.name, part.span.word(part.name)):
             continue
         scope = Scope(frame)
         value = expressions.expression(scope, part.value)
@@ -162,7 +152,7 @@ def slots(frame: Frame, node: t.Slots) -> None:
 
 
 def use(frame: Frame, node: t.Use) -> None:
-    if not claim(frame, node.name, node.span):
+    if not claim(frame, node.name, node.span.word(node.name)):
         return
     scope = Scope(frame)
     function = call_arguments.function_argument(scope, call_arguments.Given(node.value), "layer")
@@ -175,5 +165,5 @@ def use(frame: Frame, node: t.Use) -> None:
 
 def size(frame: Frame, node: t.Size) -> None:
     value = static_values.as_size(Scope(frame), node.value, what=f"the size `{node.name}`")
-    if claim(frame, node.name, node.span):
+    if claim(frame, node.name, node.span.word(node.name)):
         frame.names[node.name] = POISON if value is None else Static(value, node.span)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from dslc.check import call_arguments, calls, equations, signatures, statements, static_values, where_clauses
-from dslc.check.frame import MAX_PARAMETERS, CheckedAtCall, Checker, Frame
+from dslc.check import (
+    call_arguments,
+    equations,
+    matching,
+    signatures,
+    statements,
+    static_values,
+    where_clauses,
+    wording,
+)  # fmt: skip
+from dslc.check.frame import INSTANCE_STEPS, MAX_PARAMETERS, CheckedAtCall, Checker, Frame, GiveUp
 from dslc.check.indices import Scope, is_placeholder
 from dslc.check.program import CustomBackward, Define, Instance, Tensor
 from dslc.check.values import (
@@ -29,6 +38,7 @@ def instantiate(
 ) -> Instance | None:
     """The instance of a definition at these types; made and checked the first time it is asked for."""
     checker = caller.checker
+    checker.step(span, INSTANCE_STEPS)
     node = defined.node
     word = node.word if isinstance(node, t.Layer) else "fn"
     instance = Instance(node.name, word, span=node.span, statics=dict(statics))
@@ -40,19 +50,26 @@ def instantiate(
         )
         for name, x in types.items()
     }
-    for name, x in normal.items():
+    for x in normal.values():
         if any(is_placeholder(s) for size in x.shape for s in getattr(size, "free_symbols", ())):
-            caller.report(kinds.CARRIED_SIZE(Label(x.span), name=name, callee=node.name))
+            caller.report(kinds.CARRIED_SIZE(Label(x.span), text=x.span.text, callee=node.name))
             return None
-    if not signatures.bind_signature(frame, caller, defined, normal, span):
+    if not matching.bind_signature(frame, caller, defined, normal):
         return None
     if not where_clauses.prove_where(frame, caller, _where(node), span, node.name):
         return None
     key = (checker.root, id(node), _type_key(frame), _static_key(statics))
+    if key in checker.making:  # through a layer or function that was passed as an argument
+        names = [name for name, _ in frame.calls]
+        steps = " -> ".join(names[names.index(node.name) :])
+        caller.report(kinds.RECURSION(Label(span), name=node.name, steps=steps))
+        return None
     if key not in checker.instances:
-        checker.instances[key] = None  # while it is being made, and if it fails
+        checker.instances[key] = None  # if it fails
+        checker.making.add(key)
         if check_body(frame, defined):
             checker.instances[key] = instance
+        checker.making.discard(key)
     if checker.instances[key] is None:
         caller.errors += 1
     return checker.instances[key]
@@ -75,7 +92,7 @@ def check_body(frame: Frame, defined: Defined) -> bool:
     node = defined.node
     if isinstance(node, t.Fn) and node.expression is not None:
         made = equations.equation_value(
-            frame, t.Target(node.name, None, span=node.expression.span), node.expression, None
+            frame, t.Target(node.name, None, span=node.expression.span), node.expression, None, nameless=True
         )
         if made is None:
             return False
@@ -123,8 +140,7 @@ def custom_backward(frame: Frame, node: t.Backward, definition: t.Fn | t.Layer) 
     inputs = [x for x in frame.instance.inputs if is_float(x.dtype)]
     outputs = frame.instance.outputs
     if len(node.cotangents) != len(outputs) or len(node.adjoints) != len(inputs):
-        expected = f"({', '.join('d' + o.name for o in outputs)}) -> {', '.join('d' + x.name for x in inputs)}"
-        frame.report(kinds.BACKWARD_SIGNATURE(Label(node.span.first_line), name=definition.name, expected=expected))
+        report_backward(frame, node, definition, inputs, outputs)
         return
     cotangents = []
     for name, output in zip(node.cotangents, outputs, strict=True):
@@ -141,21 +157,35 @@ def custom_backward(frame: Frame, node: t.Backward, definition: t.Fn | t.Layer) 
         if not isinstance(binding, Tensor):
             frame.report(kinds.OUTPUT_UNDEFINED(Label(node.span.first_line), name=name, owner="backward"))
             return
-        if len(binding.shape) != len(tensor.shape) or any(
-            frame.facts.equal(a, b) is not True for a, b in zip(binding.shape, tensor.shape, strict=True)
-        ):
-            a = "[" + ", ".join(frame.show(s) for s in tensor.shape) + "]"
-            b = "[" + ", ".join(frame.show(s) for s in binding.shape) + "]"
-            frame.report(kinds.OUTPUT_TYPE(Label(binding.span, f"shape {b}"), name=name, expected=a, found=b))
+        if not frame.same_shape(binding.shape, tensor.shape):
+            expected, found = frame.show_shape(tensor.shape), frame.show_shape(binding.shape)
+            like = Label(tensor.span, f"the adjoint of `{tensor.name}` has its shape {expected}")
+            here = Label(binding.span, f"shape {found}")
+            frame.report(kinds.OUTPUT_TYPE(here, like, name=name, expected=expected, found=found))
             return
         adjoints.append(binding)
     frame.instance.backward = CustomBackward(tuple(cotangents), tuple(adjoints), tuple(body))
 
 
+def report_backward(
+    frame: Frame, node: t.Backward, definition: t.Fn | t.Layer, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> None:
+    """A derivative by hand with another number of cotangents or adjoints than its function asks for."""
+    results = [f"d{x.name}" for x in inputs]
+    right = results[0] if len(results) == 1 else f"({', '.join(results)})"
+    help = f"write `backward ({', '.join(f'd{o.name}' for o in outputs)}) -> {right}:`"
+    if len(node.cotangents) != len(outputs):
+        expected, found = wording.count(len(outputs), "cotangent"), len(node.cotangents)
+        why = f"one for {'the output' if len(outputs) == 1 else 'each output'}"
+    else:
+        expected, found = wording.count(len(inputs), "adjoint"), len(node.adjoints)
+        why = f"one for {'the float argument' if len(inputs) == 1 else 'each float argument'}"
+    name, label = definition.name, Label(node.span.first_line)
+    frame.report(kinds.BACKWARD_SIGNATURE(label, name=name, expected=expected, why=why, found=found, help=help))
+
+
 def limit_parameters(frame: Frame, span: Span) -> None:
     if frame.instance.param_count > MAX_PARAMETERS:
-        from dslc.check.frame import GiveUp
-
         frame.report(kinds.TOO_MUCH_WORK(Label(span), what="parameter tensors", limit=MAX_PARAMETERS))
         raise GiveUp
 
@@ -215,10 +245,11 @@ def check_by_itself(
     instance.statics = statics
     types = own_types(frame, defined)
     if types is None:
+        for output in node.outputs:  # what can be told about the outputs without the sizes of the inputs
+            if output.type is not None:
+                signatures.declared_dtype(frame, output.type)
         return None
-    if not where_clauses.assume_where(frame, _where(node)) or not signatures.bind_signature(
-        frame, None, defined, types, node.span
-    ):
+    if not where_clauses.assume_where(frame, _where(node)) or not matching.bind_signature(frame, None, defined, types):
         return None
     if isinstance(node, t.Fn) and node.axis is not None:
         return instance if not frame.had_error else None  # checked where it is called, with real indices
@@ -271,13 +302,15 @@ def own_types(frame: Frame, defined: Defined) -> dict[str, signatures.ArgType] |
                 frame.taken.setdefault(dim.id, dim.span)
             elif isinstance(dim, t.Rest) and frame.rest is None:
                 frame.rest = (symbol("..."),)
+    good = True
     for formal, kind in tensors:
         shape, dtype = signatures.declared_shape(frame, kind), signatures.declared_dtype(frame, kind)
-        if shape is None or dtype is None:
-            return None
         below = static_values.as_size(Scope(frame), kind.below) if kind.below is not None else None
-        types[formal.name] = signatures.ArgType(dtype, shape[0], below, formal.span, None, shape[1])
+        if shape is None or dtype is None or (below is None and kind.below is not None):
+            good = False
+        else:
+            types[formal.name] = signatures.ArgType(dtype, shape[0], below, formal.span, None, shape[1])
     for formal in node.formals:
         if signatures.formal_kind(frame, defined, formal) == "scalar":
             types[formal.name] = signatures.ArgType("float", (), None, formal.span)
-    return types
+    return types if good else None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dslc.check import expressions, instance_calls, tensor_reads
+from dslc.check import expressions, instance_calls, shapes, tensor_reads
 from dslc.check.indices import Scope
 from dslc.check.program import (
     AlongAxis,
@@ -15,14 +15,15 @@ from dslc.check.program import (
     External,
     Join,
     Modes,
+    Read,
     Remat,
     Scan,
     Scatter,
     Stmt,
     Tensor,
 )
-from dslc.check.program import Derivative as DerivativeStmt
-from dslc.check.values import Val, is_float, whole_tensor
+from dslc.check.renaming import operands
+from dslc.check.values import NOTHING, Val, is_float, whole_tensor
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import DERIVATIVES
@@ -30,8 +31,6 @@ from dslc.syntax import tree as t
 
 if TYPE_CHECKING:
     from dslc.check.call_arguments import Given
-
-NOTHING = Val()
 
 
 def derivative(scope: Scope, node: t.Call, kind: str, given: list[Given]) -> Val:
@@ -61,7 +60,7 @@ def derivative(scope: Scope, node: t.Call, kind: str, given: list[Given]) -> Val
         )
         return NOTHING
     if kind in ("grad", "hessian") and of.axes:
-        found = expressions.shape_text(frame, of.axes)
+        found = frame.show_shape(a.size for a in of.axes)
         help = f"reduce it, for example `{kind}(sum({given[0].node.span.text}), {given[1].node.span.text})`"
         frame.report(kinds.DERIVATIVE_SCALAR(Label(given[0].span), kind=kind, found=f"the shape {found}", help=help))
         return NOTHING
@@ -78,26 +77,24 @@ def derivative(scope: Scope, node: t.Call, kind: str, given: list[Given]) -> Val
         if direction_val.poisoned or not expressions.numbers(scope, [(given[2].node, direction_val)], kind):
             return NOTHING
         like = wrt if kind == "jvp" else value
-        aligned = expressions.align(
-            scope,
-            [(given[1].node, tensor_reads.whole(scope, like, given[1].span)), (given[2].node, direction_val)],
-            node.span,
-        )
-        if aligned is None:
-            return NOTHING
-        if len(direction_val.axes) != len(like.shape):
-            found = expressions.shape_text(frame, direction_val.axes)
-            frame.report(kinds.DIRECTION_SHAPE(Label(given[2].span), kind=kind, found=found, like=like.name))
+        sizes = [a.size for a in direction_val.axes if a.size is not None]
+        if not frame.same_shape(sizes, like.shape):
+            place = given[1] if kind == "jvp" else given[0]
+            found, expected = frame.show_shape(sizes), frame.show_shape(like.shape)
+            labels = (Label(given[2].span, f"shape {found}"), Label(place.span, f"shape {expected}"))
+            text, advice = place.node.span.text, shapes.always_equal(frame, sizes, like.shape)
+            values: dict[str, Any] = {"found": found, "expected": expected, "like": text}
+            frame.report(kinds.DIRECTION_SHAPE(*labels, kind=kind, help=advice, **values))
             return NOTHING
         direction = instance_calls.materialise_over(scope, direction_val, (), given[2].span, "direction")
-    shapes = {
+    results = {
         "grad": wrt.shape, "jvp": value.shape, "vjp": wrt.shape, "jacobian": (*value.shape, *wrt.shape),
         "hessian": (*wrt.shape, *wrt.shape),
     }  # fmt: skip
-    shape = shapes[kind]
+    shape = results[kind]
     origins = tuple((node.span, "") for _ in shape)
     output = frame.new_tensor(kind, wrt.dtype, shape, span=node.span, origins=origins)
-    frame.emit(DerivativeStmt(kind, output, value, wrt, direction, node.span))
+    frame.emit(Derivative(kind, output, value, wrt, direction, node.span))
     return tensor_reads.whole(scope, output, node.span)
 
 
@@ -171,9 +168,6 @@ def _sources(statement: Stmt) -> list[Tensor]:
 
 def tensors_in(exprs: list[Expr]) -> list[Tensor]:
     """The tensors that expressions read."""
-    from dslc.check.program import Read
-    from dslc.check.renaming import operands
-
     found: list[Tensor] = []
     seen: set[int] = set()
     stack = list(exprs)

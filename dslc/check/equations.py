@@ -1,4 +1,4 @@
-"""Equations: the left-hand side, ranges, implied sums, and the type of the result."""
+"""Equations: the left-hand side, ranges, implied sums, and the shape of the result."""
 
 from __future__ import annotations
 
@@ -6,20 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dslc.check import expressions, scans, signatures, static_values
-from dslc.check.frame import Frame
-from dslc.check.indices import Evidence, PendingGroup, Scope, interval
-from dslc.check.program import (
-    Affine,
-    Define,
-    Expr,
-    Index,
-    Tensor,
-)
+from dslc.check import expressions, scans, static_values, wording
+from dslc.check.frame import EQUATION_STEPS, Frame
+from dslc.check.indices import Evidence, PendingGroup, Scope
+from dslc.check.program import Affine, Expr, Index
 from dslc.check.sums import REST, Placement, collect_index_names
-from dslc.check.values import POISON, Shared, Static, Val, is_float, is_int, lower
+from dslc.check.values import Static, Val, lower
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
+from dslc.resolve.files import did_you_mean
 from dslc.sizes import Size, tidy
 from dslc.source import Span
 from dslc.syntax import tree as t
@@ -46,7 +41,7 @@ class Axis:
     bound: t.Expr | None = None
 
 
-def left_side(scope: Scope, target: t.Target) -> list[Axis] | None:
+def left_side(scope: Scope, target: t.Target, value: t.Expr) -> list[Axis] | None:
     """The axes that the left-hand side names."""
     frame = scope.frame
     axes: list[Axis] = []
@@ -68,31 +63,38 @@ def left_side(scope: Scope, target: t.Target) -> list[Axis] | None:
                 frame.report(kinds.LEFT_SIDE(Label(item.span), found=item.span.text, help=help))
                 return None
         for name, span in axis.names:
-            if isinstance(frame.names.get(name), Static):
-                binding = frame.names[name]
-                assert isinstance(binding, Static)
-                frame.report(
-                    kinds.INDEX_SHADOWS(
-                        Label(span), Label(binding.span, "declared here"), name=name, what=f"a {binding.what}"
-                    )
-                )
+            binding = frame.names.get(name)
+            if isinstance(binding, Static):
+                labels = (Label(span), Label(binding.span, "declared here"))
+                frame.report(kinds.INDEX_SHADOWS(*labels, name=name, what=wording.a(binding.what)))
                 return None
             if name in seen:
-                help = "to read a diagonal, write it on the right: `d[i] = x[i, i]`"
-                frame.report(kinds.INDEX_REPEATED(Label(span), Label(seen[name], "first here"), name=name, help=help))
+                labels = (Label(span), Label(seen[name], "first here"))
+                diagonal = _diagonal(target, value, name, span)
+                frame.report(kinds.INDEX_REPEATED(*labels, name=name, help=diagonal))
                 return None
             seen[name] = span
         axes.append(axis)
     return axes
 
 
-def open_scope(frame: Frame, targets: Sequence[t.Target], value: t.Expr, where: Sequence[t.Condition]) -> Scope:
+def _diagonal(target: t.Target, value: t.Expr, name: str, again: Span) -> str | None:
+    """`y[i, i] = d[i]` with two indices: how a diagonal is written."""
+    if name == REST:
+        return None
+    taken = {n.id for n in (*target.walk(), *value.walk()) if isinstance(n, t.Name)}
+    other = next(letter for letter in "jklmnpqrstuvwxyz" if letter not in taken)
+    source = target.span.source.text
+    left = source[target.span.start : again.start] + other + source[again.end : target.span.end]
+    return f"to build a diagonal, write `{left} = {value.span.text} if {name} == {other} else 0`"
+
+
+def open_scope(frame: Frame, targets: Sequence[t.Target], value: t.Expr) -> Scope:
     scope = Scope(frame)
     for state_ in frame.scans:
         scope.levels.append({state_.index.name: (state_.index,)})
         scope.kept.add(state_.index.name)
     scope.index_names = collect_index_names(frame, [*targets, value])
-    scope.index_names |= {c.name for c in where if isinstance(c, t.IndexSize)}
     return scope
 
 
@@ -104,10 +106,14 @@ def equation_value(
     origins: Sequence[tuple[Span, str]] = (),
     where: Sequence[t.Condition] = (),
     repeats: bool = False,
+    nameless: bool = False,
 ) -> Made | None:
-    """Check one equation with one target. `repeats`: the value may be constant along an axis of the target."""
+    """Check one equation with one target.
+
+    `repeats`: the value may be constant along an axis of the target. `nameless`: the target is not written anywhere.
+    """
     fixed = None if declared is None else (declared, origins)
-    made = equation_values(frame, [target], value, [fixed], where, repeats)
+    made = equation_values(frame, [target], value, [fixed], where, repeats, nameless)
     return made[0] if made else None
 
 
@@ -121,47 +127,47 @@ def equation_values(
     declared: Sequence[Declared | None],
     where: Sequence[t.Condition] = (),
     repeats: bool = False,
+    nameless: bool = False,
 ) -> list[Made] | None:
     """Check `targets = value`: ranges, sums, shapes. `declared` gives shapes that are already fixed."""
-    scope = open_scope(frame, targets, value, where)
+    before = frame.errors
+    frame.checker.step(value.span, EQUATION_STEPS)
+    scope = open_scope(frame, targets, value)
     scope.repeats = repeats
     sides: list[list[Axis]] = []
     for target in targets:
-        side = left_side(scope, target)
+        side = left_side(scope, target, value)
         if side is None:
             return None
         sides.append(side)
     for side in sides:
         for axis in side:
-            scope.kept.update(name for name, _ in axis.names)
+            for name, span in axis.names:
+                scope.kept.add(name)
+                if name != REST:
+                    scope.find(name, span)
     if not index_sizes(scope, where):
         return None
     for target, side, fixed in zip(targets, sides, declared, strict=True):
         if not fix_left(scope, target, side, fixed):
             return None
+    # Without brackets on the left a whole tensor is meant, unless the type says that it is a single number.
+    whole = targets[0].items is None and not nameless and (declared[0] is None or len(declared[0][0]) > 0)
     placement = Placement(scope)
-    before = frame.had_error
-    frame.had_error = False
-    placement.run(value, scope.kept)
-    val = expressions.expression(scope, value)
-    failed = frame.had_error
-    frame.had_error = before or failed
-    if val.poisoned or failed:
+    val = expressions.right_side(placement, value, targets if whole else ())
+    if val.poisoned or frame.errors > before:
         return None
     results = val.several or (val,)
     if len(results) != len(targets):
-        label = Label(value.span, f"{len(results)} result{'s' * (len(results) != 1)}")
-        frame.report(
-            kinds.RESULT_COUNT(
-                label,
-                Label(targets[0].span.to(targets[-1].span), f"{len(targets)} names"),
-                expected=len(targets),
-                found=len(results),
-            )
-        )
+        names = Label(targets[0].span.to(targets[-1].span), wording.count(len(targets), "name"))
+        label = Label(value.span, wording.count(len(results), "result"))
+        frame.report(kinds.RESULT_COUNT(label, names, expected=len(targets), found=len(results)))
         return None
     laid = []
-    for target, side, result in zip(targets, sides, results, strict=True):
+    for target, side, result, fixed in zip(targets, sides, results, declared, strict=True):
+        if target.items is None and fixed is not None and len(fixed[0]) > 0 and placement.summed and not result.axes:
+            report_summed(scope, target, value, placement, fixed[0])
+            return None
         axes = lay_out(scope, target, side, result, placement.uses(value), value)
         if axes is None:
             return None
@@ -171,18 +177,49 @@ def equation_values(
     return [close(scope, target, axes, lower(result)) for target, axes, result in laid]
 
 
+def report_summed(
+    scope: Scope, target: t.Target, value: t.Expr, placement: Placement, declared: Sequence[Size]
+) -> None:
+    """All indices are summed, and the target has axes: its brackets are missing."""
+    names: list[str] = []
+    for size in declared:
+        fits = [n for n, i in scope.names.items() if i.size is not None and scope.frame.facts.equal(i.size, size)]
+        names += [n for n in fits if n not in names and "@" not in n][:1]
+    help = "name the axes of the result after it"
+    if len(names) == len(declared):
+        help = "name the axes: " + wording.equation(f"{target.name}[{', '.join(names)}]", value)
+    labels = (Label(target.span, f"of shape {scope.frame.show_shape(declared)}"), Label(value.span, "all is summed"))
+    names = placement.in_order(value, placement.summed)
+    scope.frame.report(kinds.INDICES_LEFT(*labels, target=target.name, names=wording.indices(names), help=help))
+
+
 def index_sizes(scope: Scope, where: Sequence[t.Condition]) -> bool:
-    """`where a = 8, b = 8`."""
+    """`where a = 8, b = 8`: ranges for indices of these names, those of reductions too."""
+    frame = scope.frame
     for condition in where:
         if not isinstance(condition, t.IndexSize):
-            scope.frame.report(kinds.WHERE_INDEX(Label(condition.span)))
+            help = None
+            if isinstance(condition, t.Compare) and isinstance(condition.left, t.Name):
+                help = f"to give `{condition.left.id}` its range, write `where {condition.left.id} = "
+                help += f"{condition.right.span.text}`; facts about sizes belong in the `where` of the definition"
+            frame.report(kinds.WHERE_INDEX(Label(condition.span), help=help))
+            return False
+        if condition.name not in scope.index_names:
+            binding = frame.names.get(condition.name)
+            help = did_you_mean(condition.name, scope.index_names)
+            if isinstance(binding, Static):
+                help = f"`{condition.name}` is {wording.a(binding.what)}; facts belong in the `where` of the definition"
+            names = wording.listed(sorted(scope.index_names - {REST})) if scope.index_names - {REST} else "none"
+            label = Label(condition.span.word(condition.name))
+            frame.report(kinds.WHERE_UNUSED(label, name=condition.name, names=names, help=help))
             return False
         size_ = static_values.as_size(scope, condition.value, what=f"the range of `{condition.name}`")
         if size_ is None:
             return False
-        for index in scope.find(condition.name, condition.span):
-            scope.explicit.add(index)
-            scope.constrain(index, size_, condition.span)
+        scope.stated[condition.name] = Evidence(condition.span, size_, condition.value.span.text, None)
+        if condition.name in scope.names or any(condition.name in level for level in scope.levels):
+            for index in scope.find(condition.name, condition.span):
+                scope.state(index)
     return True
 
 
@@ -203,11 +240,11 @@ def fix_left(scope: Scope, target: t.Target, side: list[Axis], fixed: Declared |
     sizes, origins = fixed
     rest = [i for i, axis in enumerate(side) if axis.kind == "rest"]
     if len(side) - len(rest) > len(sizes) or (not rest and len(side) != len(sizes)):
-        shape = "[" + ", ".join(frame.show(s) for s in sizes) + "]"
-        labels = [Label(target.span, f"{len(side)} axes")]
+        labels = [Label(target.span, wording.count(len(side), "axis", "axes"))]
         if origins:
-            labels.append(Label(origins[0][0].to(origins[-1][0]), f"declared as {shape}"))
-        frame.report(kinds.TARGET_RANK(*labels, name=target.name, expected=len(sizes), found=len(side)))
+            labels.append(Label(origins[0][0].to(origins[-1][0]), f"declared as {frame.show_shape(sizes)}"))
+        expected = wording.count(len(sizes), "axis", "axes")
+        frame.report(kinds.TARGET_RANK(*labels, name=target.name, expected=expected, found=len(side)))
         return False
     if rest:
         length = len(sizes) - len(side) + 1
@@ -226,7 +263,7 @@ def fix_left(scope: Scope, target: t.Target, side: list[Axis], fixed: Declared |
             for index in indices:
                 scope.constrain(index, sizes[place], axis.span, written, origin)
         elif axis.kind == "group":
-            scope.groups.append(PendingGroup(axis.span, indices, sizes[place], Affine((), 0)))
+            scope.groups.append(PendingGroup(axis.span, indices, sizes[place], Affine((), 0), written, origin))
         place += 1
     return True
 
@@ -243,16 +280,11 @@ def lay_out(
         return None
     steps = scans.active_indices(frame)
     if target.items is None:
-        named = [i for i in val.free if i not in set(val.axes) and i not in steps]
+        named = [i.name or REST for i in val.free if i not in set(val.axes) and i not in steps]
         if named:
-            frame.report(
-                kinds.INDICES_LEFT(
-                    Label(target.span),
-                    name=named[0].name or "...",
-                    target=target.name,
-                    help=f"name the axes: `{target.name}[{', '.join(i.name or '...' for i in named)}] = ...`",
-                )
-            )
+            help = "name the axes: " + wording.equation(f"{target.name}[{', '.join(named)}]", value)
+            names = wording.indices(named)
+            frame.report(kinds.INDICES_LEFT(Label(target.span), target=target.name, names=names, help=help))
             return None
         return [((a,), a.span) for a in val.axes]
     keeps = [a for a in side if a.kind == "keep"]
@@ -280,20 +312,31 @@ def lay_out(
             known = name in used or index in scope.explicit or index in steps or index in val.free
             if not known and not scope.repeats:
                 scope.failed.add(index)
-                help = (
-                    f"if the value is meant to repeat along `{name}`, "
-                    f"say how often: `{target.name}[..., {name}: SIZE, ...]`"
-                )
-                frame.report(kinds.OUTPUT_INDEX(Label(span), name=name, help=help))
+                frame.report(kinds.OUTPUT_INDEX(Label(span), name=name, help=_repeat(scope, target, axis, index)))
                 return None
             indices.append(index)
         axes.append((tuple(indices), span))
     return axes
 
 
+def _repeat(scope: Scope, target: t.Target, axis: Axis, index: Index) -> str:
+    """`y[n, k: K]`: the left-hand side for a value that is the same along an index."""
+    size, evidence = index.size, scope.evidence.get(index)
+    if size is None:
+        likely = scope.frame.names.get(index.name.upper())
+        shown = index.name.upper() if isinstance(likely, Static) else "SIZE"
+    else:
+        shown = evidence.written if evidence is not None and evidence.written else scope.frame.show(size)
+    source = target.span.source.text
+    left = f"{source[target.span.start : axis.span.end]}: {shown}{source[axis.span.end : target.span.end]}"
+    if axis.kind == "group":
+        return f"use `{index.name}` on the right, or drop it from the group"
+    return f"if the value is meant to repeat along `{index.name}`, say how often: `{left}`"
+
+
 def report_axes(scope: Scope, target: t.Target, side: list[Axis], keeps: list[Axis], val: Val, value: t.Expr) -> None:
     frame = scope.frame
-    shape = expressions.shape_text(frame, val.axes)
+    shape = frame.show_shape(a.size for a in val.axes)
     found = f"a value of shape {shape}" if val.axes else "a single number"
     names = [axis.names[0][0] for axis in side if axis.kind == "index"]
     help = None
@@ -301,11 +344,10 @@ def report_axes(scope: Scope, target: t.Target, side: list[Axis], keeps: list[Ax
         help = f"write `{target.name} = {value.span.text}`, or index it: `{value.span.text}[{', '.join(names)}]`"
     elif val.axes:
         help = "index the tensors on the right, or write `:` on the left for each axis that stays whole"
-    labels = (
-        Label(value.span, found),
-        Label(target.span, f"{len(keeps)} whole ax{'is' if len(keeps) == 1 else 'es'} here"),
-    )
-    frame.report(kinds.AXES_LEFT(*labels, expected=len(keeps), found=len(val.axes), help=help))
+    whole = wording.count(len(keeps), "whole axis", "whole axes")
+    labels = (Label(value.span, found), Label(target.span, f"{whole} here"))
+    expected = wording.count(len(keeps), "axis", "axes")
+    frame.report(kinds.AXES_LEFT(*labels, expected=expected, found=len(val.axes), help=help))
 
 
 def close(scope: Scope, target: t.Target, axes: list[tuple[tuple[Index, ...], Span]], expr: Expr) -> Made:
@@ -315,217 +357,11 @@ def close(scope: Scope, target: t.Target, axes: list[tuple[tuple[Index, ...], Sp
     for indices, span in axes:
         total: Size = 1
         for index in indices:
-            assert index.size is not None
+            if index.size is None:  # that of a scan, which a later equation may give
+                index.size = frame.placeholder(index.name)
             total = tidy(total * index.size)
         shape.append(frame.facts.normal(total))
         evidence = scope.evidence.get(indices[0]) if len(indices) == 1 else None
         place = evidence.origin or evidence.span if evidence is not None else span
         origins.append((place, evidence.written if evidence is not None else ""))
     return Made(tuple(indices for indices, _ in axes), tuple(shape), expr, tuple(origins), target.span)
-
-
-def equation(frame: Frame, node: t.Equation) -> None:
-    """`y[n, o] = ...`."""
-    good = [_may_assign(frame, target) for target in node.targets]
-    declared = [_declared_shape(frame, target) for target in node.targets]
-    made = equation_values(frame, node.targets, node.value, declared, node.where) if all(good) else None
-    if made is None:
-        for target, ok in zip(node.targets, good, strict=True):
-            if ok:
-                poison(frame, target.name)
-        return
-    for target, result in zip(node.targets, made, strict=True):
-        bind(frame, target, result, node.value.span)
-
-
-def poison(frame: Frame, name: str) -> None:
-    """A value whose equation failed: later uses are not complained about."""
-    for state_ in frame.scans:
-        if name in state_.sequences:
-            state_.sequences[name].defined = True
-            return
-    frame.names[name] = POISON
-
-
-def _may_assign(frame: Frame, target: t.Target) -> bool:
-    binding = frame.names.get(target.name)
-    if isinstance(binding, Tensor) and binding.role != "value":
-        word = {"param": "a parameter", "input": "an argument", "state": "a state", "slot": "a slot"}[binding.role]
-        help = (
-            f"write `{target.name} <- ...` to update it" if binding.role in ("state", "slot") else "choose another name"
-        )
-        if binding.role == "param" and frame.word == "optimizer":
-            help = f"write `{target.name} <- ...` to update it"
-        frame.report(
-            kinds.REBINDS(
-                Label(target.span), Label(binding.span, "declared here"), name=target.name, what=word, help=help
-            )
-        )
-        return False
-    if isinstance(binding, Static):
-        label = Label(binding.span, "declared here")
-        frame.report(
-            kinds.REBINDS(
-                Label(target.span), label, name=target.name, what=f"a {binding.what}", help="choose another name"
-            )
-        )
-        return False
-    if isinstance(binding, Shared):
-        label = Label(binding.span, "declared here")
-        frame.report(
-            kinds.REBINDS(Label(target.span), label, name=target.name, what="a layer", help="choose another name")
-        )
-        return False
-    return True
-
-
-def _declared_shape(frame: Frame, target: t.Target) -> Declared | None:
-    fixed = frame.output_shapes.get(target.name)
-    return None if fixed is None else (fixed.shape, fixed.origins)
-
-
-def bind(frame: Frame, target: t.Target, made: Made, span: Span) -> None:
-    """Give a checked value its name."""
-    below = None
-    if is_int(made.expr.dtype):
-        low, high = interval(frame, made.expr)
-        if low is not None and high is not None and frame.facts.nonnegative(low):
-            below = frame.facts.normal(tidy(high + 1))
-    for state_ in frame.scans:
-        sequence = state_.sequences.get(target.name)
-        if sequence is not None:
-            bind_sequence(frame, sequence, made, below)
-            return
-    dtype = made.expr.dtype
-    fixed = frame.output_shapes.get(target.name)
-    if fixed is not None:
-        if not fits_declared(frame, target, made, fixed, span):
-            frame.names[target.name] = POISON
-            return
-        dtype = fixed.dtype if fixed.dtype != "float" else dtype
-        below = fixed.below if fixed.below is not None else below
-    tensor = frame.new_tensor(target.name, dtype, made.shape, span=target.span, below=below, origins=made.origins)
-    frame.names[target.name] = tensor
-    frame.one_mode.pop(target.name, None)
-    frame.emit(Define(tensor, made.axes, made.expr, target.span.to(span)))
-
-
-def fits_declared(frame: Frame, target: t.Target, made: Made, fixed: signatures.OutputType, span: Span) -> bool:
-    """Does a value have the declared type of the output that it defines?"""
-    if len(made.shape) != len(fixed.shape):
-        a = "[" + ", ".join(frame.show(s) for s in fixed.shape) + "]"
-        b = "[" + ", ".join(frame.show(s) for s in made.shape) + "]"
-        frame.report(
-            kinds.OUTPUT_TYPE(
-                Label(span, f"shape {b}"), Label(fixed.span, f"shape {a}"), name=target.name, expected=a, found=b
-            )
-        )
-        return False
-    for actual, wanted, (place, written) in zip(made.shape, fixed.shape, fixed.origins, strict=True):
-        equal = frame.facts.equal(actual, wanted)
-        if not equal:
-            a, b = frame.show(wanted), frame.show(actual)
-            name = f"{written} = {a}" if written and written != a and written.isidentifier() else a
-            shape_a = "[" + ", ".join(frame.show(s) for s in fixed.shape) + "]"
-            shape_b = "[" + ", ".join(frame.show(s) for s in made.shape) + "]"
-            help = f"if `{a}` and `{b}` are always equal, say so: `where {a} == {b}`" if equal is None else None
-            frame.report(
-                kinds.OUTPUT_TYPE(
-                    Label(span, f"shape {shape_b}"),
-                    Label(place, f"`{name}` declared here"),
-                    name=target.name,
-                    expected=shape_a,
-                    found=shape_b,
-                    help=help,
-                )
-            )
-            return False
-    found = made.expr.dtype
-    if fixed.dtype != found and not (is_float(fixed.dtype) and (is_float(found) or is_int(found))):
-        if not (is_int(fixed.dtype) and is_int(found)):
-            frame.report(
-                kinds.WRONG_DTYPE(
-                    Label(span),
-                    Label(fixed.span, "declared here"),
-                    what=f"`{target.name}`",
-                    expected=fixed.dtype,
-                    found=found,
-                )
-            )
-            return False
-    return True
-
-
-def bind_sequence(frame: Frame, sequence: scans.Sequence_, made: Made, below: Size | None) -> None:
-    tensor = sequence.tensor
-    for axis, (placeholder, actual) in enumerate(zip(tensor.shape, made.shape, strict=True)):
-        if not frame.facts.assume_equal(placeholder, actual):
-            a, b = frame.show(placeholder), frame.show(actual)
-            frame.report(
-                kinds.SIZES_DIFFER(
-                    Label(made.span), Label(made.origins[axis][0]), a=f"`{a}`", b=f"`{b}`", how="are different"
-                )
-            )
-            break
-    if is_float(tensor.dtype) and is_float(made.expr.dtype):
-        tensor.dtype = made.expr.dtype
-    elif (
-        tensor.dtype != made.expr.dtype
-        and not (is_int(tensor.dtype) and is_int(made.expr.dtype))
-        and not (is_float(tensor.dtype) and is_int(made.expr.dtype))
-    ):
-        if sequence.earlier is None and sequence.start is None:
-            tensor.dtype = made.expr.dtype
-        else:
-            found = made.expr.dtype
-            frame.report(
-                kinds.WRONG_DTYPE(
-                    Label(made.span), what=f"`{tensor.name}`, as its start says,", expected=tensor.dtype, found=found
-                )
-            )
-    elif sequence.start is None and sequence.earlier is None:
-        tensor.dtype = made.expr.dtype
-    tensor.shape = tuple(frame.facts.normal(s) for s in tensor.shape)
-    tensor.origins = made.origins
-    tensor.below = below
-    sequence.defined = True
-    frame.names[tensor.name] = tensor
-    frame.emit(Define(tensor, made.axes, made.expr, made.span))
-
-
-def define_value(
-    frame: Frame, target: t.Target, value: t.Expr, name: str, shape: Sequence[Size], origins: Sequence[tuple[Span, str]]
-) -> Tensor | None:
-    """A value of a given shape (a start, the next value of a state); a plain number fills all of it."""
-    if target.items is None:
-        scope = open_scope(frame, [], value, ())
-        Placement(scope).run(value, scope.kept)
-        val = expressions.expression(scope, value)
-        if val.poisoned or not scope.finish():
-            return None
-        if val.function is not None or val.several or isinstance(val.static, str):
-            frame.report(kinds.NOT_A_VALUE(Label(value.span), found="a function" if val.function else "something else"))
-            return None
-        if val.axes and (
-            len(val.axes) != len(shape)
-            or any(
-                frame.facts.equal(a.size if a.size is not None else 1, s) is not True
-                for a, s in zip(val.axes, shape, strict=True)
-            )
-        ):
-            expected = "[" + ", ".join(frame.show(s) for s in shape) + "]"
-            found = expressions.shape_text(frame, val.axes)
-            frame.report(
-                kinds.OUTPUT_TYPE(Label(value.span, f"shape {found}"), name=target.name, expected=expected, found=found)
-            )
-            return None
-        axes = val.axes or tuple(frame.new_index("", s, value.span) for s in shape)
-        tensor = frame.new_tensor(name, val.dtype, tuple(shape), span=value.span, origins=tuple(origins))
-        frame.emit(Define(tensor, tuple((a,) for a in axes), lower(val), value.span))
-        return tensor
-    made = equation_value(frame, target, value, shape, origins)
-    if made is None:
-        return None
-    tensor = frame.new_tensor(name, made.expr.dtype, made.shape, span=value.span, origins=made.origins)
-    frame.emit(Define(tensor, made.axes, made.expr, value.span))
-    return tensor

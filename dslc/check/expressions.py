@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import sympy as sp
 
-from dslc.check import calls, instance_calls, renaming, scans, static_values, tensor_reads
+from dslc.check import calls, renaming, scans, shapes, static_values, tensor_reads
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
 from dslc.check.program import (
@@ -17,8 +17,9 @@ from dslc.check.program import (
     Reduce,
     Tensor,
 )
-from dslc.check.sums import REST
+from dslc.check.sums import REST, Placement
 from dslc.check.values import (
+    NOTHING,
     FunctionValue,
     Poison,
     Shared,
@@ -27,15 +28,12 @@ from dslc.check.values import (
     is_float,
     lower,
     promote,
-    whole_tensor,
 )
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.sizes import show
 from dslc.source import Span
 from dslc.syntax import tree as t
-
-NOTHING = Val()
 
 
 def expression(scope: Scope, node: t.Expr) -> Val:
@@ -47,6 +45,21 @@ def expression(scope: Scope, node: t.Expr) -> Val:
         return val
     indices = [i for name in names for i in (scope.rest or () if name == REST else scope.find(name, node.span))]
     return reduce(scope, "sum", indices, val, node.span)
+
+
+def right_side(
+    placement: Placement, value: t.Expr, unnamed: Sequence[t.Target] = (), kept: Set[str] | None = None
+) -> Val:
+    """The value of a right-hand side with its implied sums; what cannot be summed is reported.
+
+    `kept` are the indices that are not summed, by default those on the left; `unnamed` are targets whose missing
+    brackets explain an index that cannot be summed.
+    """
+    scope = placement.scope
+    placement.run(value, scope.kept if kept is None else kept)
+    val = expression(scope, value)
+    placement.report(value, unnamed)
+    return NOTHING if placement.lone else val
 
 
 def _expression(scope: Scope, node: t.Expr) -> Val:
@@ -213,7 +226,7 @@ def joint_dtype(vals: Sequence[Val]) -> Dtype:
 
 def combine(scope: Scope, op: str, operands: Sequence[Operand], dtype: Dtype, span: Span) -> Val:
     """Apply a scalar operation elementwise: positional axes must agree, scalars go with everything."""
-    aligned = align(scope, operands, span)
+    aligned = align(scope, operands, op)
     if aligned is None:
         return NOTHING
     vals, axes = aligned
@@ -223,7 +236,7 @@ def combine(scope: Scope, op: str, operands: Sequence[Operand], dtype: Dtype, sp
     return Val(Apply(op, tuple(lower(v) for v in vals), dtype, span), axes, free)
 
 
-def align(scope: Scope, operands: Sequence[Operand], span: Span) -> tuple[list[Val], tuple[Index, ...]] | None:
+def align(scope: Scope, operands: Sequence[Operand], op: str = "") -> tuple[list[Val], tuple[Index, ...]] | None:
     """Give all operands with positional axes the same ones, or report that their shapes differ."""
     leader = next(((n, v) for n, v in operands if v.axes), None)
     if leader is None:
@@ -235,35 +248,11 @@ def align(scope: Scope, operands: Sequence[Operand], span: Span) -> tuple[list[V
             aligned.append(val)
             continue
         same_rank = len(val.axes) == len(lead.axes)
-        if not same_rank or not all(scope.unify(a, b, span) for a, b in zip(lead.axes, val.axes, strict=True)):
-            report_shapes(scope, node, lead, other_node, val)
+        if not same_rank or not all(scope.unify(a, b) for a, b in zip(lead.axes, val.axes, strict=True)):
+            shapes.report(scope.frame, op, (node, lead), (other_node, val))
             return None
         aligned.append(renaming.replace_indices(val, dict(zip(val.axes, lead.axes, strict=True))))
     return aligned, lead.axes
-
-
-def shape_text(frame: Frame, axes: Sequence[Index]) -> str:
-    return "[" + ", ".join(frame.show(a.size) if a.size is not None else "?" for a in axes) + "]"
-
-
-def report_shapes(scope: Scope, a_node: t.Expr, a: Val, b_node: t.Expr, b: Val) -> None:
-    frame = scope.frame
-    shape_a, shape_b = shape_text(frame, a.axes), shape_text(frame, b.axes)
-    help = "sizes do not broadcast; write the indices to say which axes go together"
-    if isinstance(a_node, t.Name) and isinstance(b_node, t.Name) and a_node.id and b_node.id:
-        letters = "ijkl"
-        if len(a.axes) == 2 and len(b.axes) == 1 and len(a.axes) <= 4:
-            help += f", for example `z[i, j] = {a_node.id}[i, j] + {b_node.id}[j]`"
-        elif len(a.axes) == len(b.axes) <= 4:
-            help += ""
-        elif len(b.axes) <= 4 and len(a.axes) <= 4:
-            help += f", for example `{b_node.id}[{', '.join(letters[: len(b.axes)])}]`"
-    labels = [Label(a_node.span, f"shape {shape_a}"), Label(b_node.span, f"shape {shape_b}")]
-    for val in (a, b):
-        tensor = whole_tensor(val)
-        if tensor is not None and tensor.span.source.text:
-            labels.append(Label(tensor.span, f"`{tensor.name}` is declared here"))
-    frame.report(kinds.SHAPES_DIFFER(*labels, a=shape_a, b=shape_b, help=help))
 
 
 def compare(scope: Scope, node: t.Compare) -> Val:
@@ -359,7 +348,7 @@ def describe(frame: Frame, val: Val) -> str:
     if val.static is not None:
         return f"the number {show(val.static) if isinstance(val.static, sp.Basic) else val.static}"
     if val.axes:
-        return f"a tensor of shape {shape_text(frame, val.axes)}"
+        return f"a tensor of shape {frame.show_shape(a.size for a in val.axes)}"
     return "a value that is only known when the module runs"
 
 
@@ -374,11 +363,3 @@ def reduce(scope: Scope, op: str, indices: Sequence[Index], val: Val, span: Span
     free = {i: None for i in val.free if i not in bound}
     axes = tuple(a for a in val.axes if a not in bound)
     return Val(Reduce(op, tuple(indices), lower(val), dtype, span), axes, free)
-
-
-def materialise(scope: Scope, val: Val, span: Span, name: str) -> Tensor:
-    """Give a value without free named indices a tensor of its own (or the tensor that it already is)."""
-    tensor = whole_tensor(val)
-    if tensor is not None:
-        return tensor
-    return instance_calls.materialise_over(scope, val, (), span, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,18 +10,23 @@ from typing import Any
 from dslc.check.program import Index, Instance, Stmt, Tensor
 from dslc.check.values import POISON, Binding, FunctionValue, Poison, Shared, Static, Val
 from dslc.diagnostics import kinds
-from dslc.diagnostics.report import Diagnostic, Label, Reporter
+from dslc.diagnostics.report import MAX_SHOWN, Diagnostic, Label, Reporter
 from dslc.ops.table import BUILTIN_NAMES, CONSTANTS, INITIALIZERS
 from dslc.resolve.files import Callable_, File, did_you_mean
 from dslc.sizes import Facts, Size, show, symbol
-from dslc.source import Span
+from dslc.source import NOWHERE, Span
 from dslc.syntax import tree as t
 
 #: Bounds on the work that one spec may ask for.
-MAX_STEPS = 400_000
+MAX_STEPS = 60_000
 MAX_CALLS = 40
 MAX_ITERATIONS = 1_000
 MAX_PARAMETERS = 100_000
+
+#: What other work costs, in steps (of some 50 microseconds): an equation, the use of a definition, a step of a proof.
+EQUATION_STEPS = 5
+INSTANCE_STEPS = 5
+PROOF_STEPS = 8
 
 #: Calls that an error inside a definition is shown with: the outermost one and the innermost ones.
 MAX_CALLS_SHOWN = 3
@@ -42,7 +46,11 @@ class Checker:
     instances: dict[object, Instance | None] = field(default_factory=dict)
     #: definitions whose own check found errors: their instances are not complained about again
     faulty: set[Callable_] = field(default_factory=set)
+    #: of definitions that are being checked: one that is asked for again calls itself
+    making: set[object] = field(default_factory=set)
     steps: int = 0
+    #: where the last step was
+    place: Span = NOWHERE
     sites: int = 0
     #: counts independent checks: instances are not shared between them, their sizes mean different things
     root: int = 0
@@ -50,8 +58,9 @@ class Checker:
     def new_root(self) -> None:
         self.root += 1
 
-    def step(self, span: Span) -> None:
-        self.steps += 1
+    def step(self, span: Span, cost: int = 1) -> None:
+        self.place = span
+        self.steps += cost
         if self.steps > MAX_STEPS:
             self.reporter.add(kinds.TOO_MUCH_WORK(Label(span), what="steps of checking", limit=MAX_STEPS))
             raise GiveUp
@@ -69,10 +78,9 @@ class Frame:
     names: dict[str, Binding] = field(default_factory=dict)
     #: the sizes that `...` stands for in the signature
     rest: tuple[Size, ...] | None = None
-    rest_origins: tuple[tuple[Span, str], ...] = ()
+    #: the argument that fixed them: its name, where it is given, where its axes come from
+    rest_evidence: Any = None
     body: list[Stmt] = field(default_factory=list)
-    #: declared types of the outputs, by name
-    declared: dict[str, t.Output] = field(default_factory=dict)
     #: sizes that a name was rebound to may not be declared again
     taken: dict[str, Span] = field(default_factory=dict)
     #: loop variables around the current statement, as parts of parameter paths
@@ -118,7 +126,8 @@ class Frame:
     def report(self, diagnostic: Diagnostic) -> None:
         if diagnostic.severity == "error":
             self.errors += 1
-            shown = self.calls if len(self.calls) <= MAX_CALLS_SHOWN else (self.calls[0], *self.calls[1 - MAX_CALLS_SHOWN :])
+            outer, inner = self.calls[:1], self.calls[1:]
+            shown = (*outer, *inner[1 - MAX_CALLS_SHOWN :])
             chain = tuple(Label(span, f"in this call of `{name}`") for name, span in reversed(shown))
             diagnostic = replace(diagnostic, labels=(*diagnostic.labels, *chain))
         self.checker.reporter.add(diagnostic)
@@ -135,11 +144,11 @@ class Frame:
         local = self.names.get(name)
         if local is not None:
             return local
+        if name in self.file.broken and name not in self.file.names:
+            return POISON
         defined = self.file.lookup(name)
         if defined is not None:
             return FunctionValue(defined)
-        if name in self.file.broken:
-            return POISON
         if name in CONSTANTS:
             return Static(CONSTANTS[name], self.instance.span, "constant")
         if name in BUILTIN_NAMES:
@@ -171,7 +180,8 @@ class Frame:
         if name in self.step_locals:
             place, index = self.step_locals[name]
             label = Label(place, "defined here, in a step")
-            keep = f"to keep all steps, give it the index: `{name}[..., {index}] = ...`"
+            left = f"{place.text[:-1]}, {index}]" if place.text.endswith("]") else f"{name}[{index}]"
+            keep = f"to keep all steps, give it the index: `{left}`"
             self.report(kinds.STEP_LOCAL(Label(span), label, name=name, index=index, help=keep))
             return
         if self.file.incomplete:  # it may be defined in a file that could not be imported
@@ -181,7 +191,8 @@ class Frame:
             help: str | None = f"`{name}` is an initialiser; write it after `~` in a `param`"
         else:
             known = {*self.names, *self.file.known_names(), *BUILTIN_NAMES}
-            help = did_you_mean(name, known)
+            # looking for near names takes long, and nobody reads so many messages
+            help = did_you_mean(name, known) if len(self.checker.reporter.diagnostics) < MAX_SHOWN else None
         self.report(kinds.UNKNOWN_NAME(Label(span), what=what, name=name, help=help))
 
     def settle_at_call(self, node: t.Expr) -> None:
@@ -228,11 +239,3 @@ class Frame:
             yield self.body
         finally:
             self.body = outer
-
-
-def near_argument(name: str, names: list[str]) -> str:
-    """Help text for an argument that does not exist."""
-    near = difflib.get_close_matches(name, names, 1)
-    if near:
-        return f"did you mean `{near[0]}`?"
-    return "it takes " + (", ".join(f"`{n}`" for n in names) if names else "no arguments")

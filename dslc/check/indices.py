@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 import sympy as sp
 
+from dslc.check import wording
 from dslc.check.frame import Frame
-from dslc.check.program import Affine, Apply, Constant, Data, Expr, Index, IndexValue, Position, Read, Reduce, SizeValue
-from dslc.check.values import is_int
+from dslc.check.positions import Bounds, interval, interval_affine
+from dslc.check.program import Affine, Data, Index, Position, Read, Tensor
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.sizes import Size, floor_div, quotient, tidy
@@ -32,11 +33,13 @@ class PendingRead:
     span: Span
     axis_span: Span
     name: str
-    axis: int
     size: Size
     written: str
+    origin: Span | None
     position: Position
-    guarded: bool
+    guarded: bool = False
+    #: a place that is written to, by a scatter
+    scattered: bool = False
 
 
 @dataclass(eq=False)
@@ -45,6 +48,8 @@ class PendingGroup:
     indices: tuple[Index, ...]
     size: Size | None  # None: on a left-hand side, where the product itself is the size
     position: Affine  # its terms are filled in when all sizes are known
+    written: str = ""
+    origin: Span | None = None
 
 
 @dataclass
@@ -58,12 +63,16 @@ class Scope:
     rest_span: Span | None = None
     evidence: dict[Index, Evidence] = field(default_factory=dict)
     explicit: set[Index] = field(default_factory=set)
+    #: ranges from the `where` of the statement, for every index of that name, bound ones too
+    stated: dict[str, Evidence] = field(default_factory=dict)
     reads: list[PendingRead] = field(default_factory=list)
     groups: list[PendingGroup] = field(default_factory=list)
     #: names that are indices in this statement
     index_names: set[str] = field(default_factory=set)
     #: expression node (by id) -> names to sum over there
     sums: dict[int, list[str]] = field(default_factory=dict)
+    #: indices that a reduction without brackets was told to name: they need no further message
+    unreduced: set[str] = field(default_factory=set)
     #: inside an axis function: the name that stands for the caller's indices
     axis_name: str | None = None
     #: names on the left-hand side: they may not be bound again inside
@@ -81,7 +90,15 @@ class Scope:
                 return level[name]
         if name not in self.names:
             self.names[name] = self.frame.new_index(name, None, span)
+            self.state(self.names[name])
         return (self.names[name],)
+
+    def state(self, index: Index) -> None:
+        """Give an index the range that the `where` of the statement states for its name."""
+        found = self.stated.get(index.name)
+        if found is not None:
+            self.explicit.add(index)
+            self.constrain(index, found.size, found.span, found.written)
 
     def is_index(self, name: str) -> bool:
         return name in self.index_names or any(name in level for level in self.levels)
@@ -94,24 +111,32 @@ class Scope:
         found = Evidence(span, size, written, origin)
         if index.size is None:
             index.size = size
-            self.evidence[index] = found
+            self._remember(index, found)
             return
         if index in self.failed:
             return
-        unknown = [s for s in (index.size, size) if is_placeholder(facts.normal(s))]
-        if unknown:
+        if is_placeholder(facts.normal(index.size)) or is_placeholder(facts.normal(size)):
+            if is_placeholder(facts.normal(index.size)):
+                self._remember(index, found)
             facts.assume_equal(index.size, size)
             return
         equal = facts.equal(index.size, size)
         if not equal:
             self.failed.add(index)
-            self.report_mismatch(index, found, equal)
+            self._report_mismatch(index, found, equal)
 
-    def report_mismatch(self, index: Index, found: Evidence, equal: bool | None) -> None:
-        first = self.evidence.get(index)
+    def _remember(self, index: Index, found: Evidence) -> None:
+        self.evidence[index] = found
+        for state in self.frame.scans:
+            if state.index is index:
+                state.evidence = found
+
+    def _report_mismatch(self, index: Index, found: Evidence, equal: bool | None) -> None:
         assert index.size is not None
-        a = _sized(self.frame, index.size, first.written if first else "")
-        b = _sized(self.frame, found.size, found.written)
+        scanned = [state.evidence for state in self.frame.scans if state.index is index]
+        first = self.evidence.get(index) or (scanned[0] if scanned else None)
+        a = wording.sized(self.frame, index.size, first.written if first else "")
+        b = wording.sized(self.frame, found.size, found.written)
         labels = [Label(found.span, f"here over {b}")]
         if first is not None:
             labels.append(Label(first.span, f"here over {a}"))
@@ -119,16 +144,11 @@ class Scope:
                 labels.append(Label(first.origin, f"{a} comes from here"))
         if found.origin is not None and found.origin != found.span:
             labels.append(Label(found.origin, f"{b} comes from here"))
-        if not index.name:
-            self.frame.report(kinds.SIZES_DIFFER(*labels, a=a, b=b, how=_how(equal)))
-            return
-        help = None
-        if equal is None:
-            x, y = self.frame.show(index.size), self.frame.show(found.size)
-            help = f"if they are always equal, say so: `where {x} == {y}`"
-        self.frame.report(kinds.INDEX_TWO_SIZES(*labels, name=index.name, a=a, b=b, how=_how(equal), help=help))
+        help = wording.always_equal(self.frame, index.size, found.size) if equal is None else None
+        kind = kinds.INDEX_TWO_SIZES if index.name else kinds.SIZES_DIFFER
+        self.frame.report(kind(*labels, name=index.name, a=a, b=b, how=wording.how(equal), help=help))
 
-    def unify(self, a: Index, b: Index, span: Span) -> bool:
+    def unify(self, a: Index, b: Index) -> bool:
         """Two positional axes are one; False when their sizes differ."""
         if a is b:
             return True
@@ -151,7 +171,7 @@ class Scope:
         for group in self.groups:
             group.position.terms = _strides(group.indices)
         for read in self.reads:
-            self._prove(read)
+            self.prove(read)
         return self.frame.errors == before
 
     def _require(self, index: Index) -> None:
@@ -177,97 +197,197 @@ class Scope:
                     product = tidy(product * index.size)
             if len(open_) == 1:
                 size = quotient(group.size, product)
-                if not facts.whole(size):
-                    self.failed.add(open_[0])
-                    open_[0].size = floor_div(group.size, product)
-                    a, b = self.frame.show(group.size), self.frame.show(product)
-                    self.frame.report(
-                        kinds.NOT_DIVISIBLE(Label(group.span), a=a, b=b, help=f"add `where {a} % {b} == 0`")
-                    )
-                else:
+                if facts.whole(size):
                     open_[0].size = tidy(size)
                     self.evidence[open_[0]] = Evidence(group.span, open_[0].size, "", None)
+                else:
+                    self.failed.add(open_[0])
+                    open_[0].size = floor_div(group.size, product)
+                    self._report_remainder(group, product)
             elif not open_ and final:
-                if not any(i in self.failed for i in group.indices) and facts.equal(product, group.size) is not True:
-                    a, b = self.frame.show(product), self.frame.show(group.size)
-                    self.frame.report(
-                        kinds.SIZES_DIFFER(Label(group.span), a=a, b=b, how=_how(facts.equal(product, group.size)))
-                    )
+                equal = facts.equal(product, group.size)
+                if equal is not True and not any(i in self.failed for i in group.indices):
+                    self._report_group(group, product, equal)
             elif len(open_) > 1 and final:
-                for index in open_:
-                    self.failed.add(index)
-                names = " and ".join(f"`{i.name}`" for i in open_)
+                self.failed.update(open_)
+                names = wording.listed(i.name for i in open_)
                 help = f"give all but one a size, for example `where {open_[-1].name} = 8`"
                 self.frame.report(kinds.GROUP_UNKNOWN(Label(group.span), names=names, help=help))
 
+    def _report_remainder(self, group: PendingGroup, product: Size) -> None:
+        """The size of an axis is not known to be a multiple of the sizes that a group gives it."""
+        assert group.size is not None
+        known = [self.evidence[i].written for i in group.indices if i in self.evidence]
+        a = wording.named(self.frame, group.size, group.written)
+        b = wording.named(self.frame, product, known[0] if len(known) == 1 else "")
+        labels = [Label(group.span), *self._origins(group)]
+        self.frame.report(wording.not_divisible(*labels, a=a, b=b, size=quotient(group.size, product)))
+
+    def _report_group(self, group: PendingGroup, product: Size, equal: bool | None) -> None:
+        """The sizes of the indices of a group do not make up the size of its axis."""
+        assert group.size is not None
+        ranges = ", ".join(f"`{i.name}` over {self.frame.show(i.size)}" for i in group.indices if i.size is not None)
+        help = None
+        if equal is None:
+            help = wording.always_equal(self.frame, product, group.size)
+            for index in group.indices:  # with a remainder of 0 they would be equal?
+                trial = self.frame.facts.copy()
+                if isinstance(index.size, int) and trial.assume_divides(index.size, group.size):
+                    if trial.equal(product, group.size):
+                        help = f"add `where {self.frame.show(group.size)} % {index.size} == 0`"
+        a, b = f"`{self.frame.show(product)}`", f"`{self.frame.show(group.size)}`"
+        labels = (Label(group.span, f"{ranges}: together {a}"), *self._origins(group))
+        self.frame.report(kinds.SIZES_DIFFER(*labels, a=a, b=b, how=wording.how(equal), help=help))
+
+    def _origins(self, group: PendingGroup) -> list[Label]:
+        """Where the sizes come from that meet in a group."""
+        assert group.size is not None
+        labels = []
+        if group.origin is not None and group.origin != group.span:
+            shown = wording.sized(self.frame, group.size, group.written)
+            labels.append(Label(group.origin, f"{shown} comes from here"))
+        for index in group.indices:
+            found = self.evidence.get(index)
+            place = None if found is None else found.origin or found.span
+            if found is not None and place is not None and place != group.span:
+                shown = self.frame.show(found.size)
+                labels.append(Label(place, f"`{shown}` for `{index.name}` comes from here"))
+        return labels
+
     def _infer_valid_ranges(self) -> None:
         """An index without a range of its own takes the largest one that keeps its unguarded reads inside."""
-        facts = self.frame.facts
-        for read in self.reads:
-            position = read.position
-            if read.guarded or not isinstance(position, Affine) or position.mode != "inside":
-                continue
-            open_ = [(i, c) for i, c in position.terms if i.size is None]
-            if len(open_) != 1:
-                continue
-            index, coefficient = open_[0]
-            if not facts.positive(coefficient) or (
-                facts.equal(coefficient, 1) is True and len(position.terms) == 1 and position.offset == 0
-            ):
-                continue
-            _, high = interval_affine(
-                self.frame, [(i, c) for i, c in position.terms if i is not index], position.offset
-            )
-            if high is None:
-                continue
-            size = tidy(floor_div(tidy(read.size - 1 - high), coefficient) + 1)
-            index.size = size
-            self.evidence[index] = Evidence(read.axis_span, size, "", None)
+        while True:
+            found: dict[Index, list[tuple[Size, PendingRead]]] = {}
+            for read in self.reads:
+                position = read.position
+                if read.guarded or not isinstance(position, Affine) or position.mode != "inside":
+                    continue
+                open_ = [(i, c) for i, c in position.terms if i.size is None]
+                if len(open_) == 1:
+                    size = self._valid_range(read, position, *open_[0])
+                    if size is not None:
+                        found.setdefault(open_[0][0], []).append((size, read))
+            if not found:
+                return
+            for index, sizes in found.items():
+                self._take_least(index, sizes)
 
-    def _prove(self, read: PendingRead) -> None:
+    def _valid_range(self, read: PendingRead, position: Affine, index: Index, coefficient: Size) -> Size | None:
+        """The number of values of one index, from 0 on, that keep a read inside."""
+        facts = self.frame.facts
+        if position.offset == 0 and len(position.terms) == 1 and facts.equal(coefficient, 1) is True:
+            return None  # plain
+        others = [(i, c) for i, c in position.terms if i is not index]
+        low, high = interval_affine(self.frame, others, position.offset)
+        if facts.positive(coefficient) and high is not None:
+            return tidy(floor_div(tidy(read.size - 1 - high), coefficient) + 1)
+        if facts.positive(tidy(-coefficient)) and low is not None:
+            return tidy(floor_div(low, tidy(-coefficient)) + 1)
+        return None
+
+    def _take_least(self, index: Index, sizes: list[tuple[Size, PendingRead]]) -> None:
+        facts = self.frame.facts
+        least, read = sizes[0]
+        for size, other in sizes[1:]:
+            if facts.nonnegative(tidy(least - size)):
+                least, read = size, other
+            elif not facts.nonnegative(tidy(size - least)):
+                least = tidy(sp.Min(least, size))
+        index.size = least
+        self.evidence[index] = Evidence(read.axis_span, least, "", None)
+        if facts.positive(least):
+            return
+        self.failed.add(index)
+        if isinstance(least, int):
+            axis = f"`{read.name}` has {wording.positions(self.frame, read.size)} there"
+            label = Label(read.axis_span, f"outside even for `{index.name}` = 0; {axis}")
+            self.frame.report(kinds.LEAVES_RANGE(label, text=read.axis_span.text, name=read.name))
+        else:
+            what, shown = f"the range of `{index.name}`", self.frame.show(least)
+            label = Label(read.axis_span, f"inside for {shown} values of `{index.name}`")
+            help = f"state it: `where {wording.inequality(self.frame, tidy(least - 1))}`"
+            self.frame.report(kinds.SIZE_MAY_BE_SMALL(label, what=what, found=shown, least=1, help=help))
+
+    # ---- reads
+
+    def prove(self, read: PendingRead) -> None:
         """Is the position provably inside 0..size? If not, is it provably outside, or just not known?"""
         position = read.position
+        facts = self.frame.facts
         if position.mode != "inside" or read.guarded:
             return
         if isinstance(position, Affine):
+            for state in self.frame.scans:
+                if any(i is state.index for i, _ in position.terms) and not state.has_length(facts):
+                    state.deferred.append((self, read))
+                    return
             if any(i.size is None or i in self.failed for i, _ in position.terms):
-                for state in self.frame.scans:
-                    if any(i is state.index and i.size is None for i, _ in position.terms):
-                        state.deferred.append((self, read))
                 return
             if len(position.terms) == 1 and position.offset == 0 and position.terms[0][1] == 1:
                 return  # plain: its size is the axis
             low, high = interval_affine(self.frame, position.terms, position.offset)
         else:
             low, high = interval(self.frame, position.value)
-        facts = self.frame.facts
-        size = read.size
-        if is_placeholder(facts.normal(size)):
+        if is_placeholder(facts.normal(read.size)):
             return
-        if low is not None and high is not None and facts.nonnegative(low) and facts.nonnegative(tidy(size - 1 - high)):
-            return
+        if low is not None and high is not None:
+            if facts.nonnegative(low) and facts.nonnegative(tidy(read.size - 1 - high)):
+                return
+        self._report_read(read, (low, high))
+
+    def _report_read(self, read: PendingRead, bounds: Bounds) -> None:
+        facts, frame = self.frame.facts, self.frame
+        low, high = bounds
+        reach = _reach(frame, low, high)
+        axis = f"`{read.name}` has {wording.positions(frame, read.size)} there"
+        labels = [Label(read.axis_span, f"reaches {reach}; {axis}" if reach else axis)]
+        if read.origin is not None and read.origin.source.text and read.origin != read.axis_span:
+            labels.append(Label(read.origin, f"{wording.sized(frame, read.size, read.written)} comes from here"))
         text = read.axis_span.text
-        axis = f"`{read.name}` has {_sized(self.frame, size, read.written)} there"
-        reach = _reach(self.frame, low, high)
-        outside = (low is not None and facts.nonnegative(tidy(-low - 1))) or (
-            high is not None and facts.nonnegative(tidy(high - size))
-        )
-        label = Label(read.axis_span, f"reaches {reach}; {axis}" if reach else axis)
-        if isinstance(position, Data):
-            help = (
-                f"declare the bound of the data (`i32[...] < {self.frame.show(size)}`), "
-                f"or write `clamp({text})` or `({read.span.text} else 0)`"
-            )
-            self.frame.report(kinds.MAY_LEAVE_RANGE(label, text=text, name=read.name, help=help))
-        elif outside:
-            help = f"write `({read.span.text} else 0)`, or `wrap({text})` or `clamp({text})`, if that is meant"
-            self.frame.report(kinds.LEAVES_RANGE(label, text=text, name=read.name, help=help))
+        choices = f"`({read.span.text} else 0)`, or `wrap({text})` or `clamp({text})`"
+        kind = kinds.MAY_LEAVE_RANGE
+        if isinstance(read.position, Data):
+            bound = bounded_data(frame, read.position, read.size)
+            if read.scattered:
+                limit = frame.show(tidy(read.size - 1))
+                help = f"{bound}, or limit the position: `clip({text}, 0, {limit})`"
+            else:
+                help = f"{bound}, or write `clamp({text})` or `({read.span.text} else 0)`"
+        elif low is not None and high is not None and facts.nonnegative(tidy(-low - 1)) and low == high:
+            kind = kinds.LEAVES_RANGE
+            last = frame.show(tidy(read.size + low))
+            source = read.span.source.text
+            mended = source[read.span.start : read.axis_span.start] + last + source[read.axis_span.end : read.span.end]
+            help = f"write `{mended}`; positions do not count from the end"
+        elif (low is not None and facts.nonnegative(tidy(-low - 1))) or (
+            high is not None and facts.nonnegative(tidy(high - read.size))
+        ):
+            kind = kinds.LEAVES_RANGE
+            help = f"write {choices}, if that is meant"
         else:
-            help = (
-                f"write `({read.span.text} else 0)`, or `wrap({text})` or `clamp({text})`, "
-                "or state what makes it true in a `where`"
-            )
-            self.frame.report(kinds.MAY_LEAVE_RANGE(label, text=text, name=read.name, help=help))
+            needed = [x for x in (low, None if high is None else tidy(read.size - 1 - high)) if x is not None]
+            facts_needed = [wording.inequality(frame, x) for x in needed if not facts.nonnegative(x)]
+            stated = "state what makes it true in a `where`"
+            if len(facts_needed) == 1 and "//" not in facts_needed[0]:
+                stated = f"state that it cannot happen: `where {facts_needed[0]}`"
+            help = f"write {choices}, or {stated}"
+        if read.scattered and isinstance(read.position, Affine) and high is not None:
+            help = f"the axis must have {frame.show(tidy(high + 1))} places at least"
+        frame.report(kind(*labels, text=text, name=read.name, help=help))
+
+
+def bounded_data(frame: Frame, position: Data, limit: Size) -> str:
+    """Advice to declare the bound of the data that a position comes from."""
+    tensor = position.value.tensor if isinstance(position.value, Read) else None
+    return declare_bound(frame, tensor, limit)
+
+
+def declare_bound(frame: Frame, tensor: Tensor | None, limit: Size) -> str:
+    """Advice to declare that data stays below a limit, with the declaration itself where it can be seen."""
+    shown = frame.show(limit)
+    if tensor is not None and tensor.role == "input" and "[" in tensor.span.text and "\n" not in tensor.span.text:
+        return f"declare the bound of the data: `{tensor.span.text.partition('<')[0].rstrip()} < {shown}`"
+    return f"declare the bound of the data where it enters, with `< {shown}` behind its type"
 
 
 def _strides(indices: tuple[Index, ...]) -> tuple[tuple[Index, Size], ...]:
@@ -280,21 +400,9 @@ def _strides(indices: tuple[Index, ...]) -> tuple[tuple[Index, Size], ...]:
     return tuple(reversed(terms))
 
 
-# ---- sizes in words ------------------------------------------------------------------------------
-
-
 def is_placeholder(size: Size) -> bool:
     """Is this a size that a scan has still to find out?"""
     return isinstance(size, sp.Symbol) and size.name.startswith("?")
-
-
-def _sized(frame: Frame, size: Size, written: str) -> str:
-    value = frame.show(size)
-    return f"`{written} = {value}`" if written and written != value and written.isidentifier() else f"`{value}`"
-
-
-def _how(equal: bool | None) -> str:
-    return "are different" if equal is False else "are not known to be equal"
 
 
 def _reach(frame: Frame, low: Size | None, high: Size | None) -> str:
@@ -302,152 +410,3 @@ def _reach(frame: Frame, low: Size | None, high: Size | None) -> str:
         return ""
     a, b = frame.show(low), frame.show(high)
     return a if a == b else f"{a} to {b}"
-
-
-# ---- intervals -----------------------------------------------------------------------------------
-
-
-def interval_affine(frame: Frame, terms: object, offset: Size) -> tuple[Size | None, Size | None]:
-    """The least and greatest value of an affine position over the ranges of its indices."""
-    low: Size | None = offset
-    high: Size | None = offset
-    facts = frame.facts
-    for index, coefficient in terms:  # type: ignore[attr-defined]
-        if index.size is None:
-            return None, None
-        reach = tidy(coefficient * (index.size - 1))
-        if facts.nonnegative(coefficient):
-            high = None if high is None else tidy(high + reach)
-        elif facts.nonnegative(tidy(-coefficient)):
-            low = None if low is None else tidy(low + reach)
-        else:
-            return None, None
-    return low, high
-
-
-Bounds = tuple[Size | None, Size | None]
-
-
-def interval(frame: Frame, e: Expr) -> Bounds:
-    """Bounds of a whole-number expression, as far as they are known."""
-    if isinstance(e, Constant) and isinstance(e.value, int):
-        return int(e.value), int(e.value)
-    if isinstance(e, SizeValue):
-        return e.size, e.size
-    if isinstance(e, IndexValue):
-        return 0, None if e.index.size is None else tidy(e.index.size - 1)
-    if isinstance(e, Read):
-        if e.tensor.below is not None and (e.outside is None or _inside(frame, e.outside, e.tensor.below)):
-            return 0, tidy(e.tensor.below - 1)
-        return None, None
-    if isinstance(e, Reduce) and e.op in ("max", "min"):
-        return interval(frame, e.body)
-    if isinstance(e, Reduce) and e.op in ("argmax", "argmin"):
-        size: Size = 1
-        for index in e.indices:
-            if index.size is None:
-                return 0, None
-            size = tidy(size * index.size)
-        return 0, tidy(size - 1)
-    if isinstance(e, Apply) and is_int(e.dtype):
-        return _interval_apply(frame, e)
-    return None, None
-
-
-def _inside(frame: Frame, e: Expr, below: Size) -> bool:
-    low, high = interval(frame, e)
-    facts = frame.facts
-    return low is not None and high is not None and facts.nonnegative(low) and facts.nonnegative(tidy(below - 1 - high))
-
-
-def _interval_apply(frame: Frame, e: Apply) -> Bounds:
-    args = [interval(frame, a) for a in e.args]
-    facts = frame.facts
-    if e.op in ("i32", "i64", "stop_grad"):
-        return args[0]
-    if e.op == "select":
-        return _union(frame, args[1], args[2])
-    if e.op == "neg":
-        low, high = args[0]
-        return (None if high is None else tidy(-high)), (None if low is None else tidy(-low))
-    if e.op == "+":
-        (a, b), (c, d) = args
-        return (None if a is None or c is None else tidy(a + c)), (None if b is None or d is None else tidy(b + d))
-    if e.op == "-":
-        (a, b), (c, d) = args
-        return (None if a is None or d is None else tidy(a - d)), (None if b is None or c is None else tidy(b - c))
-    if e.op == "*":
-        (a, b), (c, d) = args
-        if all(x is not None and facts.nonnegative(x) for x in (a, c)):
-            assert a is not None and c is not None
-            return tidy(a * c), (None if b is None or d is None else tidy(b * d))
-        return None, None
-    divisor = args[1][0] if len(args) == 2 and args[1][0] is not None and args[1][0] == args[1][1] else None
-    if e.op == "%" and divisor is not None and facts.positive(divisor):
-        return 0, tidy(divisor - 1)
-    if e.op == "//" and divisor is not None and facts.positive(divisor):
-        a, b = args[0]
-        return (None if a is None else floor_div(a, divisor)), (None if b is None else floor_div(b, divisor))
-    if e.op == "clip":
-        return args[1][0], args[2][1]
-    if e.op == "min" and args[0][1] is not None:
-        return (args[0][0] if args[0][0] == args[1][0] else None), args[0][1]
-    return None, None
-
-
-def _union(frame: Frame, x: Bounds, y: Bounds) -> Bounds:
-    def pick(a: Size | None, b: Size | None, smaller: bool) -> Size | None:
-        if a is None or b is None:
-            return None
-        first, second = (b, a) if smaller else (a, b)
-        if frame.facts.nonnegative(tidy(first - second)):
-            return a
-        return b if frame.facts.nonnegative(tidy(second - first)) else None
-
-    return pick(x[0], y[0], True), pick(x[1], y[1], False)
-
-
-# ---- from expressions to positions ---------------------------------------------------------------
-
-
-def affine(e: Expr) -> Affine | None:
-    """`offset + sum of coefficient * index` when the expression is that, else None."""
-    if isinstance(e, Constant) and isinstance(e.value, int) and not isinstance(e.value, bool):
-        return Affine((), e.value)
-    if isinstance(e, SizeValue):
-        return Affine((), e.size)
-    if isinstance(e, IndexValue):
-        return Affine(((e.index, 1),), 0)
-    if not isinstance(e, Apply) or e.op not in ("+", "-", "*", "neg"):
-        return None
-    parts = [affine(a) for a in e.args]
-    if any(p is None for p in parts):
-        return None
-    known = [p for p in parts if p is not None]
-    if e.op == "neg":
-        return _scaled(known[0], -1)
-    if e.op == "*":
-        if not known[0].terms:
-            return _scaled(known[1], known[0].offset)
-        return _scaled(known[0], known[1].offset) if not known[1].terms else None
-    second = _scaled(known[1], -1) if e.op == "-" else known[1]
-    terms: dict[Index, Size] = {}
-    for index, coefficient in (*known[0].terms, *second.terms):
-        terms[index] = tidy(terms.get(index, 0) + coefficient)
-    return Affine(tuple((i, c) for i, c in terms.items() if c != 0), tidy(known[0].offset + second.offset))
-
-
-def _scaled(a: Affine, factor: Size) -> Affine:
-    return Affine(tuple((i, tidy(c * factor)) for i, c in a.terms), tidy(a.offset * factor))
-
-
-def reads_data(e: Expr) -> bool:
-    """Does a position depend on tensor values (and not only on indices)?"""
-    stack: list[Expr] = [e]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Read | Reduce):
-            return True
-        if isinstance(node, Apply):
-            stack.extend(node.args)
-    return False

@@ -6,23 +6,16 @@ from collections.abc import Sequence
 
 from dslc.check import call_arguments, definitions, expressions, scans, signatures
 from dslc.check.frame import Frame
-from dslc.check.indices import Scope, interval
+from dslc.check.indices import Scope
+from dslc.check.positions import value_bound
 from dslc.check.program import Affine, CallFunction, Define, Index, Instance, Read, Tensor
-from dslc.check.values import (
-    Shared,
-    Val,
-    is_int,
-    lower,
-    whole_tensor,
-)
+from dslc.check.values import NOTHING, Shared, Val, lower, whole_tensor
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.resolve.files import Defined
 from dslc.sizes import Size
 from dslc.source import Span
 from dslc.syntax import tree as t
-
-NOTHING = Val()
 
 
 def apply_instance(
@@ -45,7 +38,7 @@ def apply_instance(
                 scalars.append((t.Name("", span=span), value))
     lifted_axes: tuple[Index, ...] = ()
     if scalars:
-        aligned = expressions.align(scope, scalars, node.span)
+        aligned = expressions.align(scope, scalars)
         if aligned is None:
             return NOTHING
         vals, lifted_axes = aligned
@@ -69,7 +62,7 @@ def apply_instance(
     types = {
         name: signatures.ArgType(
             tensor.dtype, tensor.shape[len(order) if lifted[name] else 0 :],
-            _value_bound(scope, tensor, tensors[name]), bound[name][1], tensor,
+            _bound_of(scope, tensor, tensors[name]), bound[name][1], tensor,
             tensor.origins[len(order) if lifted[name] else 0 :],
         )
         for name, tensor in arguments.items()
@@ -86,9 +79,15 @@ def apply_instance(
             definitions.limit_parameters(frame, node.span)
             if shared is not None:
                 shared.instance = instance
-        elif not same_parameters(shared.instance, instance):
-            label = Label(node.span)
-            frame.report(kinds.SHARED_DIFFERS(label, Label(shared.span, "named here"), name=node.callee.span.text))
+                shared.first_call = node.span
+        elif (other := different_parameter(shared.instance, instance)) is not None:
+            name, before, now = other
+            layer = node.callee.span.text
+            labels = [Label(node.span, f"`{layer}.{name}` would be {frame.show_shape(now)} here")]
+            if shared.first_call is not None:
+                labels.append(Label(shared.first_call, f"`{layer}.{name}` is {frame.show_shape(before)} here"))
+            labels.append(Label(shared.span, "named here"))
+            frame.report(kinds.SHARED_DIFFERS(*labels, name=layer))
             return NOTHING
         frame.instance.children[path] = instance
     sizes = tuple(i.size for i in order)
@@ -114,15 +113,21 @@ def _result_origins(output: Tensor, span: Span) -> tuple[tuple[Span, str], ...]:
     )
 
 
-def same_parameters(a: Instance, b: Instance) -> bool:
-    if a is b:
-        return True
-    shapes = [[(p.tensor.name, p.tensor.shape) for p in i.params] for i in (a, b)]
-    return (
-        shapes[0] == shapes[1]
-        and a.children.keys() == b.children.keys()
-        and all(same_parameters(a.children[k], b.children[k]) for k in a.children)
-    )
+def different_parameter(a: Instance, b: Instance) -> tuple[str, tuple[Size, ...], tuple[Size, ...]] | None:
+    """A parameter that two instances of a layer have at different shapes: its path, and both shapes."""
+    stack = [("", a, b)]
+    while stack:
+        path, x, y = stack.pop()
+        if x is y:
+            continue
+        first, second = ({p.tensor.name: p.tensor.shape for p in i.params} for i in (x, y))
+        for name in {**first, **second}:
+            if first.get(name) != second.get(name):
+                return path + name, first.get(name, ()), second.get(name, ())
+        for name in {**x.children, **y.children}:
+            nothing = Instance(name, "layer")
+            stack.append((f"{path}{name}.", x.children.get(name, nothing), y.children.get(name, nothing)))
+    return None
 
 
 def read_result(
@@ -135,17 +140,10 @@ def read_result(
     return Val(read, (*lifted_axes, *own), dict.fromkeys((*order, *own)))
 
 
-def _value_bound(scope: Scope, tensor: Tensor, val: Val) -> Size | None:
-    if not is_int(tensor.dtype):
-        return None
-    if tensor.below is not None:
+def _bound_of(scope: Scope, tensor: Tensor, val: Val) -> Size | None:
+    if tensor.below is not None or val.expr is None:
         return tensor.below
-    if val.expr is None:
-        return None
-    low, high = interval(scope.frame, val.expr)
-    if low is not None and high is not None and scope.frame.facts.nonnegative(low):
-        return scope.frame.facts.normal(high + 1)
-    return None
+    return value_bound(scope.frame, val.expr)
 
 
 def resolved(scope: Scope, indices: Sequence[Index]) -> bool:
@@ -167,13 +165,9 @@ def materialise_over(scope: Scope, val: Val, order: tuple[Index, ...], span: Spa
         return existing
     indices = (*order, *val.axes)
     expr = lower(val)
-    below = None
-    if is_int(val.dtype):
-        low, high = interval(frame, expr)
-        if low is not None and high is not None and frame.facts.nonnegative(low):
-            below = frame.facts.normal(high + 1)
     shape = tuple(i.size for i in indices)
     origins = tuple((i.span if i.span.source.text else span, "") for i in indices)
+    below = value_bound(frame, expr)
     tensor = frame.new_tensor(name, val.dtype, shape, span=span, below=below, origins=origins)
     frame.emit(Define(tensor, tuple((i,) for i in indices), expr, span))
     return tensor

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dslc.check import along, brackets, expressions, instance_calls, renaming, wording
 from dslc.check.indices import Scope
-from dslc.check.program import (
-    External,
-    Index,
-)
-from dslc.check.values import Val, is_float, lower, promote
+from dslc.check.program import External, Index
+from dslc.check.values import NOTHING, Val, is_float, lower, promote, whole_tensor
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import EXTERNALS
@@ -17,9 +15,6 @@ from dslc.syntax import tree as t
 
 if TYPE_CHECKING:
     from dslc.check.call_arguments import Given
-from dslc.check import along, brackets, expressions, instance_calls, renaming
-
-NOTHING = Val()
 
 
 def einsum(scope: Scope, node: t.Call, given: list[Given]) -> Val:
@@ -38,7 +33,7 @@ def einsum(scope: Scope, node: t.Call, given: list[Given]) -> Val:
     elif not all(c.isascii() and c.isalpha() for c in letters):
         why = "only letters, commas and `->` may stand in it"
     elif len(operands) != len(given) - 1:
-        why = f"it names {len(operands)} tensors and {len(given) - 1} are given"
+        why = f"it names {wording.count(len(operands), 'tensor')}, and {len(given) - 1} are given"
     elif len(set(right)) != len(right):
         why = "a letter stands twice after `->`"
     elif not set(right) <= set(left):
@@ -54,18 +49,21 @@ def einsum(scope: Scope, node: t.Call, given: list[Given]) -> Val:
         if val.poisoned or not expressions.numbers(scope, [(argument.node, val)], "einsum"):
             return NOTHING
         if len(val.axes) != len(letters):
-            shape = expressions.shape_text(frame, val.axes)
+            axes = wording.count(len(letters), "axis", "axes")
+            shape = frame.show_shape(a.size for a in val.axes)
             frame.report(
                 kinds.EINSUM_STRING(
-                    Label(argument.span), why=f"`{letters}` names {len(letters)} axes, the tensor has the shape {shape}"
+                    Label(argument.span), why=f"`{letters}` names {axes}, the tensor has the shape {shape}"
                 )
             )
             return NOTHING
         rename = {}
-        for letter, axis in zip(letters, val.axes, strict=True):
+        tensor = whole_tensor(val)
+        origins = tensor.origins if tensor is not None and tensor.origins else [(None, "")] * len(letters)
+        for letter, axis, (origin, written) in zip(letters, val.axes, origins, strict=True):
             index = table.setdefault(letter, frame.new_index(letter, None, argument.span))
             assert axis.size is not None
-            scope.constrain(index, axis.size, argument.span)
+            scope.constrain(index, axis.size, argument.span, written, origin)
             rename[axis] = index
         val = renaming.replace_indices(val, rename)
         val = Val(lower(val), (), val.free)
@@ -88,8 +86,8 @@ def external(scope: Scope, node: t.Call, name: str, given: list[Given]) -> Val:
     if not expressions.numbers(scope, operands, name):
         return NOTHING
     matrix = operands[0][1]
-    if len(matrix.axes) != 2 or not scope.unify(matrix.axes[0], matrix.axes[1], node.span):
-        shape = expressions.shape_text(frame, matrix.axes)
+    if len(matrix.axes) != 2 or not scope.unify(matrix.axes[0], matrix.axes[1]):
+        shape = frame.show_shape(a.size for a in matrix.axes)
         frame.report(kinds.SQUARE_EXPECTED(Label(given[0].span), name=name, found=shape))
         return NOTHING
     for g, val in operands:
@@ -100,8 +98,8 @@ def external(scope: Scope, node: t.Call, name: str, given: list[Given]) -> Val:
             return NOTHING
     if name == "solve":
         right = operands[1][1]
-        if len(right.axes) not in (1, 2) or not scope.unify(matrix.axes[0], right.axes[0], node.span):
-            shape = expressions.shape_text(frame, right.axes)
+        if len(right.axes) not in (1, 2) or not scope.unify(matrix.axes[0], right.axes[0]):
+            shape = frame.show_shape(a.size for a in right.axes)
             expected = f"[{frame.show(matrix.axes[0].size or 1)}] or [{frame.show(matrix.axes[0].size or 1)}, ...]"
             frame.report(kinds.RIGHT_HAND_SIDE(Label(given[1].span), expected=expected, found=shape))
             return NOTHING

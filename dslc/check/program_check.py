@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dslc.check import definitions, lint, signatures, statements, training, where_clauses
+from dslc.check import definitions, lint, matching, statements, training, where_clauses
 from dslc.check.frame import Checker, Frame, GiveUp
 from dslc.check.program import Instance, Program, TrainProgram
-from dslc.check.values import FunctionValue, Shared, Static
+from dslc.check.values import FunctionValue, Shared
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label, Reporter
 from dslc.resolve.files import Defined, File, did_you_mean, find_recursion
@@ -33,6 +33,9 @@ def check_program(file: File, reporter: Reporter, settings: Mapping[str, object]
                 program.trains.append(trained)
     except GiveUp:
         pass
+    except RecursionError:
+        what = "operations, those of called definitions included"
+        reporter.add(kinds.TOO_DEEP(Label(checker.place), what=what, limit="some hundred"))
     return program
 
 
@@ -49,13 +52,13 @@ def _check_settings(file: File, reporter: Reporter, settings: Mapping[str, objec
 
 def _check_definition(checker: Checker, program: Program, defined: Defined, settings: Mapping[str, object]) -> None:
     node = defined.node
-    before = len(checker.reporter.errors)
+    before = len(checker.reporter.diagnostics)
     if isinstance(node, t.Optimizer):
         instance = training.check_optimizer(checker, defined)
     else:
         own = settings if isinstance(node, t.Layer) and node.word == "model" else {}
         instance = definitions.check_by_itself(checker, defined, own)
-    if len(checker.reporter.errors) > before:
+    if any(d.severity == "error" for d in checker.reporter.diagnostics[before:]):
         checker.faulty.add(node)
     else:
         lint.definition(checker.reporter, defined)
@@ -71,12 +74,13 @@ def check_train(checker: Checker, file: File, node: t.Train, settings: Mapping[s
     instance = Instance(node.model, "train", span=node.span)
     frame = Frame(checker, file, "train", instance, Facts())
     defined = file.lookup(node.model)
-    start = node.span.start + node.span.text.index(node.model, 5)
-    place = Label(type(node.span)(node.span.source, start, start + len(node.model)))
+    if node.model in file.broken and node.model not in file.names:
+        return None
     if defined is None or not isinstance(defined.node, t.Layer):
-        if node.model not in file.broken:
+        if not (defined is None and file.incomplete):
             models = [n for n in file.names if isinstance(file.names[n].node, t.Layer)]
             help = did_you_mean(node.model, models)
+            place = Label(node.span.word(node.model))
             frame.report(kinds.UNKNOWN_NAME(place, what="model", name=node.model, help=help))
         return None
     model = defined.node
@@ -109,11 +113,8 @@ def check_train(checker: Checker, file: File, node: t.Train, settings: Mapping[s
     types = definitions.own_types(frame, as_layer)
     if types is None or not where_clauses.assume_where(frame, node.where):
         return None
-    if not signatures.bind_signature(frame, None, as_layer, types, node.span):
+    if not matching.bind_signature(frame, None, as_layer, types):
         return None
-    for name in statics:
-        if name not in own and isinstance(frame.names.get(name), Static):
-            continue
     bound = tuple((k, v) for k, v in statics.items())
     shared = Shared(FunctionValue(defined, None, bound), "", False, node.span)
     frame.names[node.model] = shared

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dslc.check import expressions, static_values, tensor_reads
+from dslc.check import expressions, static_values, tensor_reads, wording
 from dslc.check.frame import Frame
-from dslc.check.indices import PendingRead, Scope, affine
+from dslc.check.indices import Evidence, PendingRead, Scope, is_placeholder
+from dslc.check.positions import affine
 from dslc.check.program import Affine, Carried, Index, Read, Scan, Tensor
-from dslc.check.values import Static, Val, is_float, lower
+from dslc.check.values import NOTHING, POISON, Static, Val, is_float, lower
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import CASTS
-from dslc.sizes import Size
+from dslc.sizes import Facts, Size
 from dslc.source import Span
 from dslc.syntax import tree as t
 
@@ -25,6 +26,8 @@ class Sequence_:
     axis: int
     target: t.Target
     defined: bool = False
+    #: its equation has an error
+    failed: bool = False
     #: the first read of an earlier step, which is what needs a start
     earlier: Span | None = None
     start: t.Start | None = None
@@ -37,6 +40,11 @@ class ScanState:
     sequences: dict[str, Sequence_] = field(default_factory=dict)
     #: reads whose proof needs the length of the scan
     deferred: list[tuple[Scope, PendingRead]] = field(default_factory=list)
+    #: what says how many steps there are
+    evidence: Evidence | None = None
+
+    def has_length(self, facts: Facts) -> bool:
+        return self.index.size is not None and not is_placeholder(facts.normal(self.index.size))
 
 
 def active_indices(frame: Frame) -> set[Index]:
@@ -60,14 +68,13 @@ def reads_unfinished(scope: Scope, tensor: Tensor, span: Span) -> bool:
     found = _sequence(scope.frame, tensor)
     if found is None:
         return False
-    state, _ = found
+    state, sequence = found
     name = state.index.name
-    help = f"read one step of it: `{tensor.name}[..., {_earlier(state)}, ...]`"
-    scope.frame.report(
-        kinds.READS_FUTURE(
-            Label(span), Label(state.node.span.first_line, "in this scan"), name=tensor.name, index=name, help=help
-        )
-    )
+    items = sequence.target.items or ()
+    places = [_earlier(state) if axis == sequence.axis else item.span.text for axis, item in enumerate(items)]
+    help = f"read one step of it: `{tensor.name}[{', '.join(places)}]`"
+    head = Label(state.node.span.first_line, "in this scan")
+    scope.frame.report(kinds.READS_FUTURE(Label(span), head, name=tensor.name, index=name, help=help))
     return True
 
 
@@ -83,7 +90,7 @@ def read_carried(scope: Scope, node: t.Access, tensor: Tensor) -> Val:
     state, sequence = found
     items = tensor_reads.expand_items(scope, node.items, len(tensor.shape), node, tensor)
     if items is None:
-        return Val()
+        return NOTHING
     positions = []
     axes: list[Index] = []
     free: dict[Index, None] = {}
@@ -91,7 +98,7 @@ def read_carried(scope: Scope, node: t.Access, tensor: Tensor) -> Val:
         if axis != sequence.axis:
             part = tensor_reads.position(scope, node, tensor, axis, item, False)
             if part is None:
-                return Val()
+                return NOTHING
             positions.append(part[0])
             axes.extend(part[1])
             free.update(part[2])
@@ -103,13 +110,15 @@ def read_carried(scope: Scope, node: t.Access, tensor: Tensor) -> Val:
             help = f"earlier steps are `{_earlier(state)}` and so on"
             if step == 0:
                 help = f"`{tensor.name}` is computed further down in this step; {help}"
+            elif step is not None and not state.node.reversed:
+                help += f"; to go from the last step to the first, write `scan {state.node.name} reversed:`"
+            elif step is not None:
+                help += f"; to go from the first step to the last, write `scan {state.node.name}:`"
             place = Label(item.span if isinstance(item, t.Node) else node.span, f"step `{text}`")
-            frame.report(
-                kinds.READS_FUTURE(
-                    place, Label(state.node.span.first_line, "in this scan"), name=tensor.name, index=state.index.name, help=help
-                )
-            )
-            return Val()
+            head = Label(state.node.span.first_line, "in this scan")
+            name = state.index.name
+            frame.report(kinds.READS_FUTURE(place, head, name=tensor.name, index=name, help=help))
+            return NOTHING
         if step < 0 and sequence.earlier is None:
             sequence.earlier = node.span
         assert where is not None
@@ -143,7 +152,8 @@ def open_scan(frame: Frame, node: t.Scan, starts: list[t.Start]) -> ScanState | 
     """Set the stage for the body: the index, and a placeholder for every sequence it builds."""
     binding = frame.names.get(node.name)
     if isinstance(binding, Static):
-        frame.report(kinds.INDEX_SHADOWS(Label(node.span.first_line), name=node.name, what=f"a {binding.what}"))
+        labels = (Label(node.span.word(node.name)), Label(binding.span, "declared here"))
+        frame.report(kinds.INDEX_SHADOWS(*labels, name=node.name, what=wording.a(binding.what)))
         return None
     state = ScanState(node, frame.new_index(node.name, None, node.span.first_line))
     if node.high is not None and node.low is not None:
@@ -156,6 +166,7 @@ def open_scan(frame: Frame, node: t.Scan, starts: list[t.Start]) -> ScanState | 
             frame.report(kinds.SCAN_FROM_ZERO(Label(node.low.span), found=node.low.span.text))
             return None
         state.index.size = high
+        state.evidence = Evidence(node.high.span, high, node.high.span.text, None)
     by_name = {s.target.name: s for s in starts}
     for statement in node.body:
         for inner in statement.walk():
@@ -218,12 +229,15 @@ def _start_dtype(frame: Frame, value: t.Expr) -> str:
 
 def close_scan(frame: Frame, state: ScanState, body: list, starts: list[t.Start]) -> None:  # type: ignore[type-arg]
     """Check lengths and starts, and make the sequences visible after the scan."""
-    if state.index.size is None and not frame.had_error:
-        help = f"say it: `scan {state.node.name} in 0..T:`"
-        frame.report(kinds.RANGE_UNKNOWN(Label(state.node.span.first_line), name=state.node.name, help=help))
-    elif state.index.size is not None:
-        for scope, read in state.deferred:
-            scope._prove(read)
+    if not state.has_length(frame.facts):
+        if not frame.had_error:
+            help = f"say how many steps there are: `scan {state.node.name} in 0..8:`"
+            label = Label(state.node.span.word(state.node.name))
+            frame.report(kinds.RANGE_UNKNOWN(label, name=state.node.name, help=help))
+        frame.names.update(dict.fromkeys(state.sequences, POISON))
+        return
+    for scope, read in state.deferred:
+        scope.prove(read)
     carried: list[Carried] = []
     for sequence in state.sequences.values():
         start = None
@@ -233,27 +247,24 @@ def close_scan(frame: Frame, state: ScanState, body: list, starts: list[t.Start]
             help = f"add `start {sequence.tensor.name} = 0` below the scan"
             frame.report(kinds.NO_START(Label(sequence.earlier), name=sequence.tensor.name, help=help))
         carried.append(Carried(sequence.tensor, sequence.axis, start))
-        frame.names[sequence.tensor.name] = sequence.tensor
+        frame.names[sequence.tensor.name] = POISON if sequence.failed else sequence.tensor
     for statement in starts:
         if statement.target.name not in state.sequences:
-            names = ", ".join(f"`{n}`" for n in state.sequences) or "none"
-            frame.report(
-                kinds.START_UNKNOWN(
-                    Label(statement.target.span), name=statement.target.name, index=state.node.name, names=names
-                )
-            )
+            why = f"the scan above builds {wording.listed(state.sequences) if state.sequences else 'none'}"
+            frame.report(kinds.START_UNKNOWN(Label(statement.target.span), name=statement.target.name, why=why))
     frame.emit(Scan(state.index, state.node.reversed, tuple(body), tuple(carried), span=state.node.span))
 
 
 def _start_value(frame: Frame, state: ScanState, sequence: Sequence_) -> Tensor | None:
     """Check `start h[n, k] = ...` against the sequence without its scanned axis."""
-    from dslc.check import equations
+    from dslc.check import binding
 
     node = sequence.start
     assert node is not None
     shape = [s for axis, s in enumerate(sequence.tensor.shape) if axis != sequence.axis]
     origins = tuple(o for axis, o in enumerate(sequence.tensor.origins) if axis != sequence.axis)
-    tensor = equations.define_value(frame, node.target, node.value, f"{node.target.name}_start", shape, origins)
+    like = Label(sequence.target.span, f"one step of it is {frame.show_shape(shape)}")
+    tensor = binding.define_value(frame, node.target, node.value, f"{node.target.name}_start", shape, origins, like)
     if tensor is not None and is_float(tensor.dtype) and not is_float(sequence.tensor.dtype):
         frame.report(
             kinds.WRONG_DTYPE(

@@ -5,16 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dslc.check import accumulation, declarations, equations, expressions, scans, static_values, training
+from dslc.check import (
+    accumulation,
+    binding,
+    declarations,
+    expressions,
+    scans,
+    static_values,
+    training,
+    wording,
+)  # fmt: skip
 from dslc.check.frame import MAX_ITERATIONS, Frame
 from dslc.check.indices import Scope
-from dslc.check.program import (
-    Modes,
-    Remat,
-    Stmt,
-    Tensor,
-)
-from dslc.check.values import POISON, Binding, Static, promote
+from dslc.check.program import Dtype, Modes, Remat, Stmt, Tensor
+from dslc.check.values import (
+    POISON,
+    Binding,
+    FunctionValue,
+    Shared,
+    Static,
+    Val,
+    is_float,
+    is_int,
+    promote,
+)  # fmt: skip
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.syntax import tree as t
@@ -52,10 +66,8 @@ def block(frame: Frame, statements: Sequence[t.Statement]) -> None:
                 place += 1
             scan(frame, statement, starts)
         elif isinstance(statement, t.Start):
-            label = Label(statement.span)
-            frame.report(
-                kinds.START_UNKNOWN(label, name=statement.target.name, index="", names="no scan stands above it")
-            )
+            label, name = Label(statement.target.span), statement.target.name
+            frame.report(kinds.START_UNKNOWN(label, name=name, why="no scan stands directly above it"))
         elif isinstance(statement, t.Mode):
             pair = [statement]
             if (
@@ -74,14 +86,14 @@ def _may_stand_here(frame: Frame, statement: t.Statement) -> bool:
     places = PLACES.get(type(statement))
     if places is None or frame.word in places:
         return True
-    word = statement.span.text.split(maxsplit=1)[0]
+    word = statement.span.text.split(maxsplit=1)[0].rstrip(":")
     if frame.word == "fn" and isinstance(statement, t.Parameter | t.State):
-        names = [x.name for x in statement.targets] if isinstance(statement, t.Parameter) else [statement.name]
-        frame.report(kinds.PARAM_IN_FN(Label(statement.span), word=word, name=names[0], fn=frame.instance.name))
-        frame.names.update(dict.fromkeys(names, POISON))
+        name = statement.targets[0].name if isinstance(statement, t.Parameter) else statement.name
+        frame.report(kinds.PARAM_IN_FN(Label(statement.span), word=word, name=name, fn=frame.instance.name))
     else:
-        allowed = " or ".join(f"`{p}`" for p in places)
-        frame.report(kinds.NOT_HERE(Label(statement.span), word=word, here=frame.word, allowed=allowed))
+        allowed = wording.listed(places, "or")
+        frame.report(kinds.NOT_HERE(Label(statement.span.first_line), word=word, here=frame.word, allowed=allowed))
+    poison_all(frame, [statement])
     return False
 
 
@@ -103,14 +115,19 @@ def for_(frame: Frame, node: t.For) -> None:
         frame.report(kinds.TOO_MUCH_WORK(Label(node.high.span), what="passes of a `for`", limit=MAX_ITERATIONS))
         poison_all(frame, node.body)
         return
-    if (node.name in frame.names and not isinstance(frame.names[node.name], Static)) or node.name in frame.taken:
-        frame.report(kinds.INDEX_SHADOWS(Label(node.span), name=node.name, what="a value"))
+    outer, place = frame.names.get(node.name), node.span.word(node.name)
+    if node.name in frame.taken or isinstance(outer, Tensor | Val | FunctionValue | Shared):
+        first = frame.taken.get(node.name) or getattr(outer, "span", None)
+        labels = [Label(place)] + ([Label(first.first_line, "declared here")] if first else [])
+        what = wording.a(outer.what) if isinstance(outer, Static) else "a value"
+        help = "choose another name for the loop variable"
+        frame.report(kinds.INDEX_SHADOWS(*labels, name=node.name, what=what, help=help))
+        poison_all(frame, node.body)
         return
-    outer = frame.names.get(node.name)
     for value in range(low, high):
         taken = dict(frame.taken)
         kept = dict(frame.names)
-        frame.names[node.name] = Static(value, node.span, "loop variable")
+        frame.names[node.name] = Static(value, place, "loop variable")
         frame.loop.append(str(value))
         before = frame.errors
         block(frame, node.body)
@@ -132,11 +149,16 @@ def poison_all(frame: Frame, body: Sequence[t.Statement]) -> None:
     """Everything that a block would have defined has an error already."""
     for statement in body:
         for node in statement.walk():
-            if isinstance(node, t.Equation):
-                for target in node.targets:
-                    frame.names[target.name] = POISON
-            elif isinstance(node, t.Accumulate):
-                frame.names[node.target.name] = POISON
+            match node:
+                case t.Equation() | t.Parameter():
+                    names = [target.name for target in node.targets]
+                case t.Accumulate():
+                    names = [node.target.name]
+                case t.State() | t.Use() | t.Size() | t.Metric() | t.SlotValue():
+                    names = [node.name]
+                case _:
+                    names = []
+            frame.names.update(dict.fromkeys(names, POISON))
 
 
 def if_(frame: Frame, node: t.If) -> None:
@@ -171,9 +193,11 @@ def scan(frame: Frame, node: t.Scan, starts: list[t.Start]) -> None:
         block(frame, node.body)
     frame.scans.pop()
     for name in frame.names.keys() - outer.keys() - state_.sequences.keys():
-        binding = frame.names[name]
-        if isinstance(binding, Tensor):
-            frame.step_locals[name] = (binding.span, node.name)
+        local = frame.names[name]
+        if isinstance(local, Tensor):
+            frame.step_locals[name] = (local.span, node.name)
+        elif local is POISON:
+            outer[name] = POISON
     frame.names = outer
     if frame.errors > before:
         for name in state_.sequences:
@@ -209,11 +233,8 @@ def modes(frame: Frame, pair: Sequence[t.Mode]) -> None:
         if a is POISON or b is POISON:
             frame.names[name] = POISON
         elif isinstance(a, Tensor) and isinstance(b, Tensor):
-            same = len(a.shape) == len(b.shape) and all(
-                frame.facts.equal(x, y) is True for x, y in zip(a.shape, b.shape, strict=True)
-            )
-            if not same:
-                show = [f"{x.dtype}[{', '.join(frame.show(s) for s in x.shape)}]" for x in (a, b)]
+            if not frame.same_shape(a.shape, b.shape) or not same_dtype(a.dtype, b.dtype):
+                show = [f"{x.dtype}{frame.show_shape(x.shape)}" for x in (a, b)]
                 labels = (Label(b.span, f"{show[1]} in inference"), Label(a.span, f"{show[0]} in training"))
                 frame.report(kinds.MODES_DIFFER(*labels, name=name, a=show[0], b=show[1]))
                 frame.names[name] = POISON
@@ -228,6 +249,11 @@ def modes(frame: Frame, pair: Sequence[t.Mode]) -> None:
     frame.emit(Modes(tuple(bodies["training"]), tuple(bodies["inference"]), tuple(joined), pair[0].span))
 
 
+def same_dtype(a: Dtype, b: Dtype) -> bool:
+    """Can two values be one? The default float may turn out to be any other one."""
+    return a == b or (is_int(a) and is_int(b)) or (is_float(a) and is_float(b) and "float" in (a, b))
+
+
 def checkpoint(frame: Frame, node: t.Checkpoint) -> None:
     with frame.collecting() as body:
         block(frame, node.body)
@@ -240,13 +266,13 @@ def backward(frame: Frame, node: t.Backward) -> None:
 
 def expose(frame: Frame, node: t.Expose) -> None:
     for name in node.names:
-        binding = frame.names.get(name)
-        if isinstance(binding, Tensor):
-            frame.instance.exposed.append(binding)
-        elif binding is None:
-            frame.unknown(name, node.span)
-        elif binding is not POISON:
-            frame.report(kinds.NOT_A_VALUE(Label(node.span), found=f"`{name}`, which is no tensor"))
+        value = frame.names.get(name)
+        if isinstance(value, Tensor):
+            frame.instance.exposed.append(value)
+        elif value is None:
+            frame.unknown(name, node.span.word(name))
+        elif value is not POISON:
+            frame.report(kinds.NOT_A_VALUE(Label(node.span.word(name)), found=f"`{name}`, which is no tensor"))
 
 
 HANDLERS: dict[type, Callable[[Frame, Any], None]] = {
@@ -255,7 +281,7 @@ HANDLERS: dict[type, Callable[[Frame, Any], None]] = {
     t.Slots: declarations.slots,
     t.Use: declarations.use,
     t.Size: declarations.size,
-    t.Equation: equations.equation,
+    t.Equation: binding.equation,
     t.Accumulate: accumulation.accumulate,
     t.Update: accumulation.update,
     t.For: for_,

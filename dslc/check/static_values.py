@@ -6,7 +6,7 @@ import math
 
 import sympy as sp
 
-from dslc.check import expressions
+from dslc.check import expressions, wording
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
 from dslc.check.program import (
@@ -21,6 +21,7 @@ from dslc.diagnostics.report import Label
 from dslc.sizes import MAX_AXIS, MAX_POWER_BITS, Size, floor_div, modulo, show, tidy
 from dslc.source import Span
 from dslc.syntax import tree as t
+from dslc.syntax.printer import print_node
 
 
 def fold_compare(frame: Frame, op: str, a: StaticValue, b: StaticValue) -> bool | None:
@@ -60,8 +61,9 @@ def fold(scope: Scope, op: str, a: StaticValue, b: StaticValue, span: Span) -> S
         return None
     if not exact:
         x, y = _as_float(a), _as_float(b)
-        if x is None or y is None:  # a float with a symbolic size: left to run time
-            frame.report(kinds.STATIC_NEEDED(Label(span), what="this mix of a float and a size"))
+        if x is None or y is None:
+            help = _whole_quotient(frame, op, a, b)
+            frame.report(kinds.STATIC_NEEDED(Label(span), what="this mix of a float and a size", help=help))
             return None
         value = {"+": lambda: x + y, "-": lambda: x - y, "*": lambda: x * y, "/": lambda: x / y}[op]()
         return value
@@ -81,6 +83,17 @@ def fold(scope: Scope, op: str, a: StaticValue, b: StaticValue, span: Span) -> S
         return modulo(a, b)
     value = sp.Rational(a, b) if isinstance(a, int) and isinstance(b, int) else sp.sympify(a, strict=True) / b
     return tidy(value)
+
+
+def _whole_quotient(frame: Frame, op: str, a: StaticValue, b: StaticValue) -> str:
+    """Advice for `K / 2.0` and `0.5 * K`, which are no sizes as long as K is not known."""
+    size, number = (b, a) if isinstance(a, float) else (a, b)
+    divisor = 0.0
+    if isinstance(number, float) and number:
+        divisor = 1 / number if op == "*" else number if op == "/" and size is a else 0.0
+    if isinstance(size, sp.Basic) and divisor.is_integer() and divisor >= 2:
+        return f"sizes are whole: write `{frame.show(size)} // {int(divisor)}`, which rounds down"
+    return "sizes are whole: write the number without a point"
 
 
 def _as_float(value: StaticValue) -> float | None:
@@ -118,17 +131,6 @@ def _shortened(value: int) -> str:
     return text if len(text) < 30 else f"{text[:12]}... ({len(text)} digits)"
 
 
-def static(scope: Scope, node: t.Expr, what: str) -> StaticValue | None:
-    """An expression that must be known at compile time."""
-    val = expressions.expression(scope, node)
-    if val.poisoned:
-        return None
-    if val.static is None:
-        scope.frame.report(kinds.STATIC_NEEDED(Label(node.span), what=what))
-        return None
-    return val.static
-
-
 def as_size(scope: Scope, node: t.Expr, least: int | None = 1, what: str = "a size") -> Size | None:
     """An expression that must be a whole number known at compile time, or made of sizes."""
     val = expressions.expression(scope, node)
@@ -141,43 +143,53 @@ def as_size(scope: Scope, node: t.Expr, least: int | None = 1, what: str = "a si
             kinds.SIZE_EXPECTED(Label(node.span), what=what, found=expressions.describe(scope.frame, val))
         )
         return None
-    return check_size(scope.frame, val.static, node.span, least, what)
+    return check_size(scope, val.static, node, least, what)
 
 
 def check_size(
-    frame: Frame, value: StaticValue, span: Span, least: int | None = 1, what: str = "a size"
+    scope: Scope, value: StaticValue, node: t.Expr, least: int | None = 1, what: str = "a size"
 ) -> Size | None:
-    """Is a static number a whole number within bounds?"""
+    """Is a static number, the value of `node`, a whole number within bounds?"""
+    frame, label = scope.frame, Label(node.span)
     if isinstance(value, float):
         if not value.is_integer() or abs(value) > 2**53:
-            frame.report(kinds.SIZE_EXPECTED(Label(span), what=what, found=f"the number {value}"))
+            frame.report(kinds.SIZE_EXPECTED(label, what=what, found=f"the number {value}"))
             return None
         help = f"write `{int(value)}`"
-        frame.report(kinds.SIZE_EXPECTED(Label(span), what=what, found=f"the float {value}", help=help))
+        frame.report(kinds.SIZE_EXPECTED(label, what=what, found=f"the float {value}", help=help))
         return None
     assert not isinstance(value, str)
     size: Size = value if isinstance(value, int) else tidy(value)
     facts = frame.facts
     if not facts.whole(size):
-        numerator, denominator = sp.together(sp.sympify(size, strict=True)).as_numer_denom()
-        a, b = frame.show(numerator), frame.show(denominator)
-        known = numerator.is_number and denominator.is_number
-        help = (
-            f"write `{a} // {b}` to round down" if known else f"add `where {a} % {b} == 0`, or write `//` to round down"
-        )
-        frame.report(kinds.NOT_DIVISIBLE(Label(span), a=a, b=b, help=help))
+        report_quotient(scope, node, sp.sympify(size, strict=True))
         return None
     size = facts.normal(size)
     if isinstance(size, int):
         if abs(size) > MAX_AXIS:
-            frame.report(kinds.SIZE_BOUND(Label(span), found=_shortened(size), limit=MAX_AXIS))
+            frame.report(kinds.SIZE_BOUND(label, found=_shortened(size), limit=MAX_AXIS))
             return None
         if least is not None and size < least:
-            frame.report(kinds.SIZE_TOO_SMALL(Label(span), what=what, found=size, least=least))
+            frame.report(kinds.SIZE_TOO_SMALL(label, what=what, found=size, least=least))
             return None
     elif least is not None and not facts.nonnegative(tidy(size - least)):
-        shown = show(size)
-        help = f"state it: `where {shown} >= {least}`"
-        frame.report(kinds.SIZE_MAY_BE_SMALL(Label(span), what=what, found=shown, least=least, help=help))
+        help = f"state it: `where {wording.inequality(frame, tidy(size - least))}`"
+        frame.report(kinds.SIZE_MAY_BE_SMALL(label, what=what, found=show(size), least=least, help=help))
         return None
     return size
+
+
+def report_quotient(scope: Scope, node: t.Expr, size: sp.Expr) -> None:
+    """`E / heads` that is no whole number, or not known to be one: by the names that the spec uses."""
+    sides = sp.together(size).as_numer_denom()
+    a, b = (f"({scope.frame.show(x)})" if x.is_Add else scope.frame.show(x) for x in sides)
+    if isinstance(node, t.Product) and node.factors[-1][0] == "/":
+        *factors, (_, divisor) = node.factors
+        dividend = factors[0][1] if len(factors) == 1 else t.Product(tuple(factors))
+        if size.is_number:
+            values = [expressions.expression(scope, x).static for x in (dividend, divisor)]
+            a, b = (scope.frame.show(x) for x in values)
+        else:  # printed as a remainder, with the parentheses that its sides need
+            a, _, b = print_node(t.Binary("%", dividend, divisor)).partition(" % ")
+    help = f"write `{a} // {b}` to round down" if size.is_number else "write `//` to round down"
+    scope.frame.report(wording.not_divisible(Label(node.span), a=a, b=b, size=size, help=help))

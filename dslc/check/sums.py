@@ -4,19 +4,24 @@ separately in each additive term.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
 
+from dslc.check import wording
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
 from dslc.check.program import Tensor
-from dslc.check.values import FunctionValue, Static, Val, is_int
+from dslc.check.values import FunctionValue, Poison, Static, Val, is_int
 from dslc.diagnostics import kinds
-from dslc.diagnostics.report import Label
+from dslc.diagnostics.report import Diagnostic, Label
 from dslc.ops.table import ALONG_AXIS, CASTS, DRAWS, REDUCTIONS
 from dslc.resolve.files import Defined
 from dslc.syntax import tree as t
 
 REST = "..."
+
+#: Functions of one argument that a sum may pass through.
+LINEAR = ("sum", "mean", "cumsum", "stop_grad", *CASTS)
 
 
 # ---- which names are indices ---------------------------------------------------------------------
@@ -70,7 +75,7 @@ def _names_in_position(frame: Frame, item: t.Expr) -> Iterator[str]:
 def _is_number(frame: Frame, name: str) -> bool:
     """Is the name a size, a static number or a scalar in scope, so that it cannot be an index?"""
     binding = frame.names.get(name)
-    if isinstance(binding, Static | Val):
+    if isinstance(binding, Static | Val | Poison):
         return True
     return isinstance(binding, Tensor) and not binding.shape and is_int(binding.dtype)
 
@@ -152,6 +157,29 @@ def keeps_axis(defined: Defined, depth: int = 0) -> bool:
 # ---- uses ----------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Lone:
+    """An index that no implied sum takes: its name, its place, and the function or quotient around that."""
+
+    name: str
+    place: t.Expr
+    around: t.Expr
+    in_denominator: bool = False
+
+    def diagnostic(self, names: Sequence[str]) -> Diagnostic:
+        """What is wrong with it; `names` are all indices for which the same is."""
+        place, inner = self.place.span, f"sum[{', '.join(names)}]({self.place.span.text})"
+        outer = f"sum[{', '.join(names)}]({self.around.span.text})"
+        if self.in_denominator:
+            help = f"write `{outer}`, or `{inner}` in the denominator, whichever is meant"
+            return kinds.ONLY_IN_DENOMINATOR(Label(place), name=self.name, help=help)
+        what = _called(self.around)
+        help = f"write `{outer}` to sum the results"
+        if self.around is not self.place and isinstance(self.place, t.Access | t.OrElse):
+            help += f", or `{inner}` inside to sum before `{what}`"
+        return kinds.LONE_INDEX(Label(place), name=self.name, what=what, help=help)
+
+
 class Placement:
     """Places the implied sums of one right-hand side into `scope.sums`."""
 
@@ -159,12 +187,44 @@ class Placement:
         self.scope = scope
         self.frame = scope.frame
         self._uses: dict[int, frozenset[str]] = {}
+        #: indices that cannot be summed
+        self.lone: list[Lone] = []
+        #: indices that are summed
+        self.summed: set[str] = set()
+        #: those of them that no product of reads contracts
+        self.alone: set[str] = set()
 
-    def run(self, root: t.Expr, kept: set[str]) -> None:
+    def run(self, root: t.Expr, kept: Set[str]) -> None:
         """Everything used in `root` and not `kept` is to be summed somewhere inside it."""
         names = [n for n in sorted(self.uses(root)) if n not in kept]
         for name in names:
             self.place(root, name, None)
+
+    def report(self, root: t.Expr, unnamed: Sequence[t.Target] = ()) -> None:
+        """Report the indices that cannot be summed, once the expression has been looked at.
+
+        When a target has no brackets, that is what is wrong.
+        """
+        lone = [x for x in self.lone if x.name not in self.scope.unreduced]
+        if not unnamed or not lone:
+            for x in lone:
+                together = {y.name for y in lone if y.place is x.place and y.around is x.around}
+                self.frame.report(x.diagnostic(self.in_order(root, together)))
+            return
+        names = self.in_order(root, {x.name for x in lone} | self.alone)
+        target, place = unnamed[0], lone[0].place
+        lefts = ", ".join(f"{x.name}[{', '.join(names)}]" for x in unnamed)
+        help = "name the axes: " + wording.equation(lefts, root)
+        labels = (Label(target.span, "no axes are named here"), Label(place.span))
+        self.frame.report(kinds.INDICES_LEFT(*labels, target=target.name, names=wording.indices(names), help=help))
+
+    def in_order(self, root: t.Expr, names: Set[str]) -> list[str]:
+        """Names of indices in the order in which an expression first uses them, in reads before those in binders."""
+        nodes = list(root.walk())
+        binders = {id(x) for n in nodes if isinstance(n, t.Call) for x in n.callee.walk()}
+        nodes.sort(key=lambda n: id(n) in binders)
+        found = (n.id if isinstance(n, t.Name) else REST for n in nodes if isinstance(n, t.Name | t.Rest))
+        return [name for name in dict.fromkeys(found) if name in names]
 
     def uses(self, root: t.Node) -> frozenset[str]:
         """Index names that occur free in an expression."""
@@ -210,17 +270,20 @@ class Placement:
             elif isinstance(node, t.Product):
                 holders = [(op, f) for op, f in node.factors if name in self.uses(f)]
                 if all(op == "/" for op, _ in holders):
-                    self.report_denominator(node, holders[0][1], name)
+                    self.lone.append(Lone(name, holders[0][1], node, in_denominator=True))
                     return
                 if len(holders) > 1:
-                    self.mark(node, name)
+                    self.mark(node, name, all(isinstance(f, t.Access | t.OrElse) for _, f in holders))
                     return
                 node = holders[0][1]
             elif isinstance(node, t.Access | t.Name | t.OrElse):
                 if inside is not None:
-                    self.report_lone(node, name, inside)
+                    self.lone.append(Lone(name, node, inside))
                 else:
-                    self.mark(node, name)
+                    self.mark(node, name, False)
+                return
+            elif name in self.given_back(node):
+                self.lone.append(Lone(name, node, inside or node))
                 return
             else:
                 children = self.linear_children(node)
@@ -229,9 +292,17 @@ class Placement:
                     children = list(_operands(node))
                 holders_ = [c for c in children if name in self.uses(c)]
                 if len(holders_) != 1:
-                    self.report_lone(node, name, inside or node)
+                    self.lone.append(Lone(name, node, inside or node))
                     return
                 node = holders_[0]
+
+    def given_back(self, node: t.Expr) -> list[str]:
+        """The indices for each of which a call gives a result: `k` of `softmax[k](x[n, k])`."""
+        if not isinstance(node, t.Call) or not isinstance(node.callee, t.Access):
+            return []
+        base = node.callee.base
+        kind = binder_kind(self.frame, base.id) if isinstance(base, t.Name) else None
+        return binder_names(node.callee.items)[1] if kind in ("keep", "join") else []
 
     def linear_children(self, node: t.Expr) -> list[t.Expr] | None:
         """The argument of a linear function (sum, mean, casts, stop_grad), through which a sum may pass."""
@@ -241,32 +312,16 @@ class Placement:
         if not isinstance(callee, t.Name):
             return None
         binding = self.frame.lookup_function(callee.id)
-        linear = isinstance(binding, FunctionValue) and binding.builtin in (
-            "sum",
-            "mean",
-            "cumsum",
-            "stop_grad",
-            *CASTS,
-        )
+        linear = isinstance(binding, FunctionValue) and binding.builtin in LINEAR
         return [node.arguments[0].value] if linear else None
 
-    def mark(self, node: t.Expr, name: str) -> None:
+    def mark(self, node: t.Expr, name: str, contracted: bool) -> None:
+        self.summed.add(name)
+        if not contracted:
+            self.alone.add(name)
         names = self.scope.sums.setdefault(id(node), [])
         if name not in names:
             names.append(name)
-
-    def report_lone(self, node: t.Expr, name: str, inside: t.Expr) -> None:
-        what = _called(inside)
-        outer = f"sum[{name}]({inside.span.text})"
-        help = f"write `{outer}` to sum the results"
-        if inside is not node and isinstance(node, t.Access | t.OrElse):
-            help += f", or `sum[{name}]({node.span.text})` inside to sum before `{what}`"
-        self.frame.report(kinds.LONE_INDEX(Label(node.span), name=name, what=what, help=help))
-
-    def report_denominator(self, product: t.Product, factor: t.Expr, name: str) -> None:
-        text = product.span.text
-        help = f"write `sum[{name}]({text})`, or put `sum[{name}](...)` into the denominator, whichever is meant"
-        self.frame.report(kinds.ONLY_IN_DENOMINATOR(Label(factor.span), name=name, help=help))
 
 
 def _operands(node: t.Expr) -> Iterator[t.Expr]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dslc.check import calls, expressions, scans, static_values
+from dslc.check import expressions, instance_calls, scans, static_values, wording
 from dslc.check.frame import Frame
-from dslc.check.indices import PendingGroup, PendingRead, Scope, affine, reads_data
+from dslc.check.indices import PendingGroup, PendingRead, Scope
+from dslc.check.positions import affine, reads_data
 from dslc.check.program import (
     Affine,
     Data,
@@ -18,6 +19,7 @@ from dslc.check.program import (
 )
 from dslc.check.sums import REST
 from dslc.check.values import (
+    NOTHING,
     FunctionValue,
     Poison,
     Shared,
@@ -34,8 +36,6 @@ from dslc.diagnostics.report import Label
 from dslc.sizes import Size, floor_div, tidy
 from dslc.source import Span
 from dslc.syntax import tree as t
-
-NOTHING = Val()
 
 
 def whole(scope: Scope, tensor: Tensor, span: Span) -> Val:
@@ -58,7 +58,7 @@ def accessed_tensor(scope: Scope, node: t.Access) -> Tensor | None:
         if val.expr is None or not val.axes:
             frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=f"`{base.span.text}`"))
             return None
-        return expressions.materialise(scope, val, base.span, "part")
+        return instance_calls.materialise_over(scope, val, (), base.span, "part")
     if scope.is_index(base.id) and not isinstance(frame.names.get(base.id), Tensor):
         frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=f"the index `{base.id}`"))
         return None
@@ -73,7 +73,7 @@ def accessed_tensor(scope: Scope, node: t.Access) -> Tensor | None:
             if tensor is not None:
                 return tensor
             if binding.expr is not None and binding.axes:
-                return expressions.materialise(scope, binding, base.span, base.id)
+                return instance_calls.materialise_over(scope, binding, (), base.span, base.id)
             if not binding.poisoned:
                 help = f"give the argument a type, for example `{base.id}: [N]`"
                 frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=f"the number `{base.id}`", help=help))
@@ -131,16 +131,25 @@ def expand_items(
         frame.report(kinds.REST_MISUSE(Label(rests[1].span), why="it stands twice in one pair of brackets"))
         return None
     count = len(items) - len(rests)
+    if count > rank == 0:
+        help = f"it has no axes; write `{node.base.span.text}`"
+        if tensor.role == "input" and tensor.span.text.strip() == tensor.name:
+            help = f"give the argument a type, for example `{tensor.name}: [{', '.join('NKTE'[:count])}]`"
+        labels = [Label(node.base.span)]
+        if tensor.span.source.text:
+            labels.append(Label(tensor.span, "a single number"))
+        frame.report(kinds.NOT_INDEXABLE(*labels, what=f"the number `{node.base.span.text}`", help=help))
+        return None
     if count > rank or (count < rank and not rests):
-        shape = "[" + ", ".join(frame.show(s) for s in tensor.shape) + "]"
         labels = [Label(node.span, f"{count} given")]
         if tensor.span.source.text:
-            labels.append(Label(tensor.span, f"`{tensor.name}` has the shape {shape}"))
-        help = None
+            labels.append(Label(tensor.span, f"`{tensor.name}` has the shape {frame.show_shape(tensor.shape)}"))
+        advice = None
         if count < rank:
             all_axes = ", ".join([i.span.text for i in items] + [":"] * (rank - count))
-            help = f"name every axis; `:` keeps one whole: `{node.base.span.text}[{all_axes}]`"
-        frame.report(kinds.WRONG_INDEX_COUNT(*labels, name=tensor.name, expected=rank, found=count, help=help))
+            advice = f"name every axis; `:` keeps one whole: `{node.base.span.text}[{all_axes}]`"
+        expected = wording.count(rank, "index", "indices")
+        frame.report(kinds.WRONG_INDEX_COUNT(*labels, name=tensor.name, expected=expected, found=count, help=advice))
         return None
     if not rests:
         return list(items)
@@ -163,12 +172,11 @@ def rest_pack(scope: Scope, length: int, span: Span) -> tuple[Index, ...] | None
             scope.rest_span = span
         pack = scope.rest
     if len(pack) != length:
-        labels = [Label(span, f"{length} axes here")]
+        here, there = wording.count(length, "axis", "axes"), wording.count(len(pack), "axis", "axes")
+        labels = [Label(span, f"{here} here")]
         if scope.rest_span is not None:
-            labels.append(Label(scope.rest_span, f"{len(pack)} axes here"))
-        scope.frame.report(
-            kinds.REST_MISUSE(*labels, why=f"it stands for {length} axes here and for {len(pack)} elsewhere")
-        )
+            labels.append(Label(scope.rest_span, f"{there} here"))
+        scope.frame.report(kinds.REST_MISUSE(*labels, why=f"it stands for {here} here and for {there} elsewhere"))
         return None
     return pack
 
@@ -191,7 +199,7 @@ def position(
     if isinstance(item, t.Group):
         indices = tuple(i for n in item.names for i in scope.find(n.id, n.span))
         grouped = Affine((), 0)
-        scope.groups.append(PendingGroup(item.span, indices, size, grouped))
+        scope.groups.append(PendingGroup(item.span, indices, size, grouped, written, origin))
         return grouped, (), dict.fromkeys(indices)
     if isinstance(item, t.Into | t.Rest):
         frame.report(kinds.NOT_A_POSITION(Label(item.span), what=f"`{item.span.text}`"))
@@ -226,7 +234,7 @@ def position(
                 scope.constrain(index, size, item.span, written, origin)
                 return where_affine, (), val.free
     where: Position = where_affine if where_affine is not None else Data(lowered, mode)  # type: ignore[arg-type]
-    scope.reads.append(PendingRead(node.span, item.span, tensor.name, axis, size, written, where, guarded))
+    scope.reads.append(PendingRead(node.span, item.span, tensor.name, size, written, origin, where, guarded))
     return where, val.axes, val.free
 
 
@@ -270,15 +278,39 @@ def slice_position(scope: Scope, tensor: Tensor, axis: int, item: t.Slice) -> Fo
             return None
         index = frame.new_index("", size, item.span)
         return Affine(((index, -1),), tidy(size - 1)), (index,), {index: None}
-    inside = facts.nonnegative(low) and facts.nonnegative(tidy(size - high))
-    if not inside or not facts.nonnegative(tidy(high - low - 1)):
-        a, b, n = frame.show(low), frame.show(high), frame.show(size)
-        help = f"it must hold that 0 <= {a} < {b} <= {n}; state what makes it true in a `where`"
-        frame.report(kinds.SLICE_RANGE(Label(item.span), name=tensor.name, low=a, high=b, size=n, help=help))
+    missing = [e for e in (low, tidy(size - high), tidy(high - low - 1)) if not facts.nonnegative(e)]
+    if missing:
+        report_slice(frame, tensor, axis, item, low, high, missing)
         return None
     length = tidy(floor_div(tidy(high - low + step - 1), step))
     index = frame.new_index("", length, item.span)
     return Affine(((index, step),), low), (index,), {index: None}
+
+
+def report_slice(
+    frame: Frame, tensor: Tensor, axis: int, item: t.Slice, low: Size, high: Size, missing: list[Size]
+) -> None:
+    """A slice that leaves its axis or is empty, or may do so: `missing` are the sizes that must not be negative."""
+    size = tensor.shape[axis]
+    origin, written = tensor.origins[axis] if tensor.origins else (None, "")
+    labels = [Label(item.span, f"`{tensor.name}` has {wording.positions(frame, size)} there")]
+    if origin is not None and origin.source.text:
+        labels.append(Label(origin, f"{wording.sized(frame, size, written)} comes from here"))
+    shown, facts, help = frame.show(size), frame.facts, None
+    if any(facts.nonnegative(tidy(-e - 1)) for e in missing):
+        how = f"does not fit into its axis of size {shown}"
+        if facts.nonnegative(tidy(-low - 1)):
+            help = f"write `{frame.show(tidy(size + low))}:{frame.show(high)}`; positions do not count from the end"
+        elif facts.nonnegative(tidy(high - size - 1)):
+            help = f"a slice ends at {shown} at most"
+        else:
+            how = "is empty"
+    else:
+        how = f"may not fit into its axis of size {shown}"
+        needed = dict.fromkeys(wording.inequality(frame, e) for e in missing)
+        help = f"state that it does: `where {', '.join(needed)}`"
+    slice_ = f"{frame.show(low)}:{frame.show(high)}"
+    frame.report(kinds.SLICE_RANGE(*labels, name=tensor.name, slice=slice_, how=how, help=help))
 
 
 def or_else(scope: Scope, node: t.OrElse) -> Val:
@@ -321,4 +353,38 @@ def member(frame: Frame, node: t.Member) -> Tensor | None:
             help = f"the sizes of its parameters follow from its input: call `{base.id}(...)` first"
             frame.report(kinds.NOT_CALLED_YET(Label(node.span), name=base.id, help=help))
         return None
-    return calls.find_member(frame, node, binding, list(reversed(parts)))
+    return find_member(frame, node, binding, list(reversed(parts)))
+
+
+def find_member(frame: Frame, node: t.Member, shared: Shared, parts: list[str]) -> Tensor | None:
+    """Follow `layer.sub.0.W` to a parameter."""
+    instance = shared.instance
+    assert instance is not None
+    rest = list(parts)
+    while len(rest) > 1:
+        for length in range(len(rest) - 1, 0, -1):
+            child = instance.children.get(".".join(rest[:length]))
+            if child is not None:
+                instance, rest = child, rest[length:]
+                break
+        else:
+            break
+    params = {p.tensor.name: p.tensor for p in instance.params}
+    if len(rest) == 1 and rest[0] in params:
+        found = params[rest[0]]
+        path = ".".join([shared.path, *parts]) if shared.path else ".".join(parts)
+        if path not in frame.instance.member_params:
+            frame.instance.member_params[path] = frame.new_tensor(
+                path, found.dtype, found.shape, "param", found.span, origins=found.origins
+            )
+        return frame.instance.member_params[path]
+    names = [*params, *instance.children]
+    frame.report(
+        kinds.NO_SUCH_MEMBER(
+            Label(node.span),
+            name=rest[0],
+            owner=instance.name,
+            help=wording.near(rest[0], names, "it has", "no parameters"),
+        )
+    )
+    return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dslc.check import definitions, equations, expressions, instance_calls, signatures, statements
-from dslc.check.frame import Checker, Frame, near_argument
+from dslc.check import definitions, equations, expressions, instance_calls, signatures, statements, wording
+from dslc.check.frame import Checker, Frame
 from dslc.check.indices import Scope
 from dslc.check.program import (
     Instance,
@@ -26,16 +26,15 @@ from dslc.syntax import tree as t
 
 def scalar_value(frame: Frame, node: t.Expr, what: str) -> Tensor | None:
     """A loss or a metric: one float."""
-    scope = equations.open_scope(frame, [], node, ())
-    Placement(scope).run(node, scope.kept)
-    val = expressions.expression(scope, node)
+    scope = equations.open_scope(frame, [], node)
+    val = expressions.right_side(Placement(scope), node)
     if val.poisoned or not scope.finish():
         return None
     if val.function is not None or val.several or isinstance(val.static, str) or val.dtype == "bool":
         frame.report(kinds.NOT_A_VALUE(Label(node.span), found=expressions.describe(frame, val)))
         return None
     if val.axes:
-        shape = expressions.shape_text(frame, val.axes)
+        shape = frame.show_shape(a.size for a in val.axes)
         help = f"reduce it, for example `mean({node.span.text})`"
         frame.report(kinds.LOSS_NOT_SCALAR(Label(node.span), what=what, found=shape, help=help))
         return None
@@ -47,8 +46,10 @@ def scalar_value(frame: Frame, node: t.Expr, what: str) -> Tensor | None:
 
 def objective(frame: Frame, node: t.Objective) -> None:
     if frame.objective is not None:
-        first = Label(frame.objective.span, "first here")
-        frame.report(kinds.OBJECTIVE_TWICE(Label(node.span), first))
+        labels = (Label(node.span.word(node.sense)), Label(frame.objective.span, "first here"))
+        both = {f"`{frame.objective.sense}`": None, f"`{node.sense}`": None}
+        help = "keep one of them; losses may be added up"
+        frame.report(kinds.OBJECTIVE_TWICE(*labels, word=" or ".join(both), help=help))
         return
     frame.objective = node
     frame.loss = scalar_value(frame, node.value, "loss")
@@ -63,7 +64,8 @@ def metric(frame: Frame, node: t.Metric) -> None:
 
 def using(frame: Frame, node: t.Using) -> None:
     if frame.using is not None:
-        frame.report(kinds.OBJECTIVE_TWICE(Label(node.span), Label(frame.using.span, "first here")))
+        labels = (Label(node.span.word("using")), Label(frame.using.span, "first here"))
+        frame.report(kinds.OBJECTIVE_TWICE(*labels, word="`using`"))
         return
     frame.using = node
     optimizer_use(frame, node)
@@ -85,13 +87,13 @@ def check_optimizer(checker: Checker, defined: Defined) -> Instance | None:
     for formal in node.formals:
         kind = signatures.formal_kind(frame, defined, formal)
         if kind not in ("int", "float", "bool", "string"):
-            frame.report(
-                kinds.ARGUMENT_KIND(Label(formal.span), name=formal.name, expected="a number", found="a " + kind)
-            )
+            found = wording.a(kind)
+            frame.report(kinds.ARGUMENT_KIND(Label(formal.span), name=formal.name, expected="a number", found=found))
             return None
         default = signatures.default_value(checker, defined, formal) if formal.default is not None else None
         if formal.default is not None and default is None:
             return None
+        instance.statics[formal.name] = default
         if kind in ("bool", "string"):
             if default is None:
                 return instance
@@ -106,6 +108,7 @@ def check_optimizer(checker: Checker, defined: Defined) -> Instance | None:
         )
     for name in ("step", "grad_norm"):
         frame.names[name] = frame.new_tensor(name, "float", (), "input", node.span)
+    instance.inputs = tuple(x for x in frame.names.values() if isinstance(x, Tensor))
     statements.block(frame, node.body)
     if not frame.had_error and "param" not in frame.updated:
         frame.report(kinds.OPTIMIZER_IDLE(Label(node.span.first_line), name=node.name))
@@ -117,7 +120,8 @@ def optimizer_use(frame: Frame, node: t.Using) -> None:
     callee = node.optimizer.callee if isinstance(node.optimizer, t.Call) else node.optimizer
     arguments = node.optimizer.arguments if isinstance(node.optimizer, t.Call) else ()
     binding = frame.lookup_function(callee.id) if isinstance(callee, t.Name) else None
-    if binding is POISON:
+    if binding is POISON or (binding is None and frame.file.incomplete):
+        frame.errors += 1
         return
     if (
         not isinstance(binding, FunctionValue)
@@ -138,24 +142,18 @@ def optimizer_use(frame: Frame, node: t.Using) -> None:
         name = argument.name if argument.name is not None else names[place] if place < len(names) else None
         if name is None:
             shown = ", ".join(f"`{n}`" for n in names)
-            frame.report(
-                kinds.TOO_MANY_ARGUMENTS(
-                    Label(argument.span), callee=callee.span.text, expected=len(names), names=shown
-                )
-            )
+            label, expected = Label(argument.span), wording.count(len(names), "argument")
+            frame.report(kinds.TOO_MANY_ARGUMENTS(label, callee=callee.span.text, expected=expected, names=shown))
             return
         if name not in formals:
-            frame.report(
-                kinds.UNKNOWN_ARGUMENT(
-                    Label(argument.span), name=name, callee=callee.span.text, help=near_argument(name, names)
-                )
-            )
+            label, help = Label(argument.span.word(name)), wording.near(name, names)
+            frame.report(kinds.UNKNOWN_ARGUMENT(label, name=name, callee=callee.span.text, help=help))
             return
         val = expressions.expression(scope, argument.value)
         if val.poisoned:
             return
         if val.axes or val.function is not None or isinstance(val.static, str):
-            frame.report(kinds.SCALAR_EXPECTED(Label(argument.span), name=name))
+            frame.report(kinds.SCALAR_EXPECTED(Label(argument.value.span), name=name))
             return
         frame.optimizer_args[name] = lower(val)
     missing = [n for place, n in enumerate(names) if formals[n].default is None and n not in frame.optimizer_args]

@@ -79,6 +79,8 @@ class Shared:
     frozen: bool
     span: Span
     instance: Instance | None = None
+    #: the call that fixed the sizes of its parameters
+    first_call: Span | None = None
 
 
 class Poison:
@@ -118,6 +120,10 @@ class Val:
         if self.expr is not None:
             return self.expr.dtype
         return static_dtype(self.static)
+
+
+#: The value of an expression with an error.
+NOTHING = Val()
 
 
 def static_dtype(value: StaticValue | None) -> Dtype:

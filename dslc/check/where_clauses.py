@@ -9,25 +9,47 @@ import sympy as sp
 from dslc.check import static_values
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
-from dslc.check.values import (
-    Static,
-)
+from dslc.check.values import Static
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
-from dslc.sizes import Size, tidy
+from dslc.sizes import Facts, Size, tidy
 from dslc.source import Span
 from dslc.syntax import tree as t
 
 
 def assume_where(frame: Frame, conditions: Sequence[t.Condition]) -> bool:
     """Take the conditions of a definition as given while it is checked by itself."""
+    before = frame.facts.copy()
+    known: list[t.Compare] = []
     for condition in conditions:
         if not isinstance(condition, t.Compare):
             report_where_form(frame, condition)
             return False
-        if not _assume(frame, condition):
+        consistent = _assume(frame, condition)
+        if consistent is False:
+            report_contradiction(frame, before, known, condition)
+        if not consistent:
             return False
+        known.append(condition)
     return True
+
+
+def report_contradiction(frame: Frame, before: Facts, known: Sequence[t.Compare], condition: t.Compare) -> None:
+    """A condition that excludes what stands before it, or that is never true."""
+    labels = [Label(condition.span)]
+    now, frame.facts = frame.facts, before.copy()
+    alone = _assume(frame, condition) is False
+    for other in known if not alone else ():
+        frame.facts = before.copy()
+        if _assume(frame, other) and _assume(frame, condition) is False:
+            labels.append(Label(other.span, "together with this"))
+            break
+    frame.facts = now
+    text = condition.span.text
+    if alone:
+        frame.report(kinds.WHERE_CONTRADICTS(*labels, text=text, what="is never true", help="drop or mend it"))
+    else:
+        frame.report(kinds.WHERE_CONTRADICTS(*labels, text=text, what="contradicts what is already known"))
 
 
 def report_where_form(frame: Frame, condition: t.Condition) -> None:
@@ -38,29 +60,27 @@ def report_where_form(frame: Frame, condition: t.Condition) -> None:
     frame.report(kinds.WHERE_FORM(Label(condition.span), help=help))
 
 
-def _assume(frame: Frame, node: t.Compare) -> bool:
+def _assume(frame: Frame, node: t.Compare) -> bool | None:
+    """Take a condition as given: False when it cannot hold, None when it is not a condition on sizes."""
     scope = Scope(frame)
     facts = frame.facts
-    if node.op == "==" and isinstance(node.left, t.Binary) and node.left.op == "%" and _is_zero(node.right):
-        a, b = static_values.as_size(scope, node.left.left, None), static_values.as_size(scope, node.left.right)
+    if _is_divisibility(node):
+        left, right = _sides(node)
+        a, b = static_values.as_size(scope, left, None), static_values.as_size(scope, right)
         if a is None or b is None:
-            return False
-        consistent = facts.assume_divides(b, a)
-    else:
-        a, b = static_values.as_size(scope, node.left, None), static_values.as_size(scope, node.right, None)
-        if a is None or b is None:
-            return False
-        consistent = {
-            "==": lambda: facts.assume_equal(a, b),
-            "<=": lambda: facts.assume_nonnegative(tidy(b - a)),
-            "<": lambda: facts.assume_nonnegative(tidy(b - a - 1)),
-            ">=": lambda: facts.assume_nonnegative(tidy(a - b)),
-            ">": lambda: facts.assume_nonnegative(tidy(a - b - 1)),
-            "!=": lambda: facts.equal(a, b) is not True,
-        }[node.op]()
-    if not consistent:
-        frame.report(kinds.WHERE_CONTRADICTS(Label(node.span), text=node.span.text))
-    return consistent
+            return None
+        return facts.assume_divides(b, a)
+    a, b = static_values.as_size(scope, node.left, None), static_values.as_size(scope, node.right, None)
+    if a is None or b is None:
+        return None
+    return {
+        "==": lambda: facts.assume_equal(a, b),
+        "<=": lambda: facts.assume_nonnegative(tidy(b - a)),
+        "<": lambda: facts.assume_nonnegative(tidy(b - a - 1)),
+        ">=": lambda: facts.assume_nonnegative(tidy(a - b)),
+        ">": lambda: facts.assume_nonnegative(tidy(a - b - 1)),
+        "!=": lambda: facts.equal(a, b) is not True,
+    }[node.op]()
 
 
 def _is_zero(node: t.Expr) -> bool:
@@ -73,22 +93,21 @@ def prove_where(frame: Frame, caller: Frame, conditions: Sequence[t.Condition], 
         if not isinstance(condition, t.Compare):
             report_where_form(frame, condition)
             return False
-        holds, left, _ = _holds(frame, condition)
-        if holds is None and left is None:
+        scope, sizes = Scope(frame), _sides(condition)
+        a, b = static_values.as_size(scope, sizes[0], None), static_values.as_size(scope, sizes[1], None)
+        if a is None or b is None:
             return False
+        holds = _holds(frame, condition, a, b)
         if not holds:
-            values = ", ".join(
+            values = [
                 f"{name} = {frame.show(binding.value)}"
                 for name in sorted({n.id for n in condition.walk() if isinstance(n, t.Name)})
                 if isinstance(binding := frame.names.get(name), Static) and not isinstance(binding.value, str | float)
-            )
+                and frame.show(binding.value) != name
+            ]  # fmt: skip
             how = "does not hold" if holds is False else "is not known to hold"
-            help = (
-                f"add `where {condition.span.text}` (in the names of this definition) if it always holds"
-                if holds is None
-                else None
-            )
-            note = (f"here {values}",) if values else ()
+            help = f"if it always holds, say so: `where {_shown(frame, condition, a, b)}`" if holds is None else None
+            note = (f"here {', '.join(values)}",) if values else ()
             labels = (Label(span), Label(condition.span, f"`{callee}` needs this"))
             caller.report(
                 kinds.WHERE_FAILS(*labels, callee=callee, text=condition.span.text, how=how, notes=note, help=help)
@@ -97,17 +116,32 @@ def prove_where(frame: Frame, caller: Frame, conditions: Sequence[t.Condition], 
     return True
 
 
-def _holds(frame: Frame, node: t.Compare) -> tuple[bool | None, Size | None, Size | None]:
-    scope = Scope(frame)
-    facts = frame.facts
-    if node.op == "==" and isinstance(node.left, t.Binary) and node.left.op == "%" and _is_zero(node.right):
-        a, b = static_values.as_size(scope, node.left.left, None), static_values.as_size(scope, node.left.right)
-        if a is None or b is None:
-            return None, None, None
-        if isinstance(a, int) and isinstance(b, int):
-            return a % b == 0, a, b
-        return (True if facts.whole(sp.sympify(a, strict=True) / b) else None), a, b
-    a, b = static_values.as_size(scope, node.left, None), static_values.as_size(scope, node.right, None)
-    if a is None or b is None:
-        return None, None, None
-    return static_values.fold_compare(frame, node.op, a, b), a, b
+def _is_divisibility(node: t.Compare) -> bool:
+    """`a % b == 0`"""
+    return node.op == "==" and isinstance(node.left, t.Binary) and node.left.op == "%" and _is_zero(node.right)
+
+
+def _sides(node: t.Compare) -> tuple[t.Expr, t.Expr]:
+    """The two sizes that a condition compares or divides."""
+    if _is_divisibility(node):
+        assert isinstance(node.left, t.Binary)
+        return node.left.left, node.left.right
+    return node.left, node.right
+
+
+def _holds(frame: Frame, node: t.Compare, a: Size, b: Size) -> bool | None:
+    if not _is_divisibility(node):
+        return static_values.fold_compare(frame, node.op, a, b)
+    if b == 0:
+        return False
+    if isinstance(a, int) and isinstance(b, int):
+        return a % b == 0
+    return True if frame.facts.whole(sp.sympify(a, strict=True) / b) else None
+
+
+def _shown(frame: Frame, node: t.Compare, a: Size, b: Size) -> str:
+    """A condition in the sizes of the caller."""
+    if not _is_divisibility(node):
+        return f"{frame.show(a)} {node.op} {frame.show(b)}"
+    left, right = (f"({frame.show(x)})" if getattr(x, "is_Add", False) else frame.show(x) for x in (a, b))
+    return f"{left} % {right} == 0"

@@ -15,10 +15,12 @@ from typing import NoReturn
 import click
 
 from dslc.cli.check import check
+from dslc.cli.compile import compile_
 from dslc.cli.completion import completion
 from dslc.cli.explain import explain
 from dslc.cli.fmt import fmt
 from dslc.cli.show import show
+from dslc.cli.train import run, train
 
 #: Exit statuses beside 0, 1 (the specs have errors) and 2 (the command line is wrong).
 EXIT_BUG = 70
@@ -40,7 +42,7 @@ def cli() -> None:
     """
 
 
-for command in (check, show, fmt, explain, completion):
+for command in (check, compile_, train, run, show, fmt, explain, completion):
     cli.add_command(command)
 
 

@@ -307,7 +307,7 @@ RECURSION = _kind(
 NOT_CALLABLE = _kind(
     "E0211",
     "expected a function or layer, found {what}",
-    cause="Something that is not a function is called.",
+    cause="Something that is not a function is called, or stands where a layer is named or passed.",
     cure="Tensors are read with brackets; functions are called with parentheses.",
 )
 NOT_INDEXABLE = _kind(
@@ -431,7 +431,7 @@ OUTPUT_INDEX = _kind(
 )
 WRONG_INDEX_COUNT = _kind(
     "E0305",
-    "expected {expected} indices for `{name}`, found {found}",
+    "expected {expected} for `{name}`, found {found}",
     cause="Every axis of a tensor needs an index, a slice or `:`.",
     cure="Name each axis; `...` stands for the leading ones.",
 )
@@ -459,7 +459,7 @@ LEAVES_RANGE = _kind(
 )
 NOT_DIVISIBLE = _kind(
     "E0309",
-    "expected a whole number, found {a} / {b}, which may not be exact",
+    "expected a whole number, found {a} / {b}, which {how}",
     cause="A size must be a whole number, and `/` on sizes is exact division.",
     cure="State the divisibility in a `where`, or round down with `//`.",
 )
@@ -485,14 +485,16 @@ INDEX_REPEATED = _kind(
 )
 AXES_LEFT = _kind(
     "E0313",
-    "expected {expected} axes without an index, found {found}",
+    "expected {expected} without an index, found {found}",
     cause="The left-hand side must name, or keep with `:`, every axis of the right-hand side.",
     cure="Index the tensors on the right, or write `:` on the left.",
 )
 INDICES_LEFT = _kind(
     "E0314",
-    "expected no index on the right of `{target} = ...`, found `{name}`",
-    cause="Without brackets on the left the value must be a whole tensor or a number.",
+    "expected the axes of `{target}` in brackets, found none, and {names} on the right",
+    cause="Without brackets on the left a whole tensor or a single number is meant. Indices on the right are then "
+    "summed, where a sum can be meant: in a product of reads, but not inside of a function, nor in a result for each "
+    "position, nor when the target has axes.",
     cure="Name the axes on the left.",
 )
 NOT_AFFINE = _kind(
@@ -510,9 +512,9 @@ NOT_A_POSITION = _kind(
 )
 WHERE_CONTRADICTS = _kind(
     "E0317",
-    "`{text}` contradicts what is already known",
+    "`{text}` {what}",
     "no sizes satisfy all conditions; drop or mend one of them",
-    cause="The conditions of a `where` exclude each other.",
+    cause="The conditions of a `where` exclude each other, or one of them is never true.",
     cure="Mend the conditions.",
 )
 WHERE_FAILS = _kind(
@@ -579,7 +581,7 @@ SLICE_STEP = _kind(
 )
 SLICE_RANGE = _kind(
     "E0328",
-    "the slice {low}:{high} of `{name}` may leave its axis of size {size}",
+    "the slice {slice} of `{name}` {how}",
     cause="A slice must lie inside its axis, provably, and hold at least one element.",
     cure="Mend the bounds or state in a `where` why they fit.",
 )
@@ -637,7 +639,7 @@ LEFT_SIDE = _kind(
 )
 TARGET_RANK = _kind(
     "E0337",
-    "expected {expected} axes for `{name}`, found {found}",
+    "expected {expected} for `{name}`, found {found}",
     cause="The left-hand side has another number of axes than the declared or earlier type of the value.",
     cure="Name as many axes as the type has.",
 )
@@ -695,10 +697,18 @@ DIVISION_BY_ZERO = _kind(
 )
 CARRIED_SIZE = _kind(
     "E0346",
-    "the shape of `{name}` is not known yet at this call of `{callee}`",
-    "start it from a tensor of its shape, or declare it as an output of the definition",
+    "the shape of `{text}` is not known yet, and the call of `{callee}` needs it",
+    "let the carried value start from a tensor of its shape, or declare it as an output of the definition",
     cause="Inside a scan a carried value goes into a call before its own equation has told its shape.",
     cure="Let the shape be known earlier: from the declared type of an output, or from a tensor after `start`.",
+)
+
+WHERE_UNUSED = _kind(
+    "E0347",
+    "expected an index of the equation in its `where`, found `{name}`, which it does not use",
+    "its indices are {names}",
+    cause="The `where` of an equation gives its indices their range, and none of them has this name.",
+    cure="Mind the spelling, or drop the condition.",
 )
 
 # ---- E04: types ----------------------------------------------------------------------------------
@@ -803,7 +813,7 @@ MISSING_ARGUMENT = _kind(
 )
 TOO_MANY_ARGUMENTS = _kind(
     "E0502",
-    "expected at most {expected} arguments for `{callee}`, found one more",
+    "expected at most {expected} for `{callee}`, found one more",
     "it takes {names}",
     cause="More arguments are given than the definition has.",
     cure="See the signature: `dslc show NAME`.",
@@ -824,7 +834,7 @@ ARGUMENT_TWICE = _kind(
 ARGUMENT_RANK = _kind(
     "E0505",
     "expected {expected} for `{name}`, found {found}",
-    cause="A tensor has another number of axes than the signature declares.",
+    cause="A tensor has another number of axes than the signature declares, or than another argument of that type.",
     cure="Pass a tensor of that rank, or map over the other axes with indices: `f(x[n, :, :])`.",
 )
 ARGUMENT_SIZE = _kind(
@@ -875,7 +885,7 @@ TOO_MUCH_WORK = _kind(
 )
 PREFIX_FUNCTION = _kind(
     "E0513",
-    "expected a function of {expected} arguments with {outputs} results for `prefix`",
+    "expected a function of {expected} arguments with {outputs} for `prefix`",
     "it combines an earlier with a later element: `fn op(a1, a2) = ...` for one tensor, "
     "`fn op(a1, b1, a2, b2) -> (a, b):` for two",
     cause="The function of `prefix` combines two elements into one of the same kind.",
@@ -905,7 +915,7 @@ NO_START = _kind(
 )
 START_UNKNOWN = _kind(
     "E0603",
-    "`start {name}` belongs to no value of a scan ({names})",
+    "`start {name}` belongs to no value of a scan: {why}",
     "write `start` directly below the scan, for a value with the scanned index on its left",
     cause="A `start` names a value that the scan above it does not build.",
     cure="Mind the name and the place.",
@@ -924,8 +934,7 @@ UPDATE_TARGET = _kind(
 )
 BACKWARD_SIGNATURE = _kind(
     "E0606",
-    "the `backward` of `{name}` does not fit it",
-    "write `backward {expected}:`",
+    "expected {expected} in the `backward` of `{name}`, {why}, found {found}",
     cause="A derivative by hand takes one cotangent for each output and gives one adjoint for each float argument.",
     cure="List them in the order of the signature.",
 )
@@ -947,10 +956,10 @@ NO_OBJECTIVE = _kind(
 )
 OBJECTIVE_TWICE = _kind(
     "E0703",
-    "expected one such line in a `train`, found two",
-    "keep one of them; losses may be added up",
+    "expected one {word} in a `train`, found two",
+    "keep one of them",
     cause="A `train` has one objective and one optimizer.",
-    cure="Add the losses up.",
+    cure="Keep one optimizer; add losses up.",
 )
 NO_OPTIMIZER = _kind(
     "E0704",
@@ -987,7 +996,7 @@ DERIVATIVE_ZERO = _kind(
 )
 DIRECTION_SHAPE = _kind(
     "E0709",
-    "expected a direction of the shape of `{like}` for `{kind}`, found {found}",
+    "expected a direction of the shape {expected} of `{like}` for `{kind}`, found {found}",
     cause="`jvp` takes a direction like its input, `vjp` one like its output.",
     cure="Pass a tensor of that shape.",
 )
@@ -1016,6 +1025,16 @@ MODEL_NOT_USED = _kind(
     "call it and use its result in the loss: `y = {model}(...)`",
     cause="The loss does not depend on the model.",
     cure="Call the model.",
+)
+
+# ---- E09: compilation ---------------------------------------------------------------------------------
+
+NOT_COMPILED = _kind(
+    "E0901",
+    "the {backend} backend cannot compile {what} yet",
+    "write it another way; see docs/language.md",
+    cause="The spec is right, but this version of the compiler cannot translate one of its constructs.",
+    cure="Write the part in other terms, or wait for a version that can.",
 )
 
 # ---- W08: warnings -------------------------------------------------------------------------------

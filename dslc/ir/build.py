@@ -11,7 +11,9 @@ import sympy as sp
 
 from dslc.autodiff.derivatives import derivative
 from dslc.check import program as p
+from dslc.check.values import is_float
 from dslc.ir import nodes as ir
+from dslc.ir.rewrite import Substitute, zero
 from dslc.sizes import Size, tidy
 from dslc.source import Span
 
@@ -42,7 +44,7 @@ class Value:
 
 
 @dataclass
-class Sequence_:
+class CarriedSequence:
     """A value that a scan builds: its scanned axis, and the carried values for each lag that is read."""
 
     axis: int
@@ -72,13 +74,21 @@ class Builder:
         self.frozen = frozen
         self.values: dict[p.Tensor, Value] = {}
         self.scan_steps: dict[p.Index, ir.Step] = {}
-        self.sequences: dict[p.Tensor, Sequence_] = {}
+        self.sequences: dict[p.Tensor, CarriedSequence] = {}
+        #: the path of calls that leads here; other than in `path`, a second call of one layer or function is another
+        self.calls = path
+        self.call_counts: dict[str, int] = {}
+        #: tensors that a derivative is taken by. Equal values are one node, but a derivative by one of them is none
+        #: by the others: until all is built, these are kept apart
+        self.sources: set[p.Tensor] = set()
+        self.apart: dict[ir.Part, ir.Tensor] = {}
 
     # ---- instances
 
     def instance(self, instance: p.Instance, args: Sequence[Value]) -> list[ir.Tensor]:
+        self.sources = {s.wrt for s in _statements(instance.body) if isinstance(s, p.Derivative)}
         for tensor, value in zip(instance.inputs, args, strict=True):
-            self.values[tensor] = value
+            self.set(tensor, value)
         for declaration in instance.params:
             path = self.path + declaration.tensor.name
             self.values[declaration.tensor] = Value(self.parameter(path, declaration), False)
@@ -88,7 +98,8 @@ class Builder:
                 self.unit.states[path] = state
                 tensor = state.tensor
                 self.unit.inputs[path] = ir.intern(ir.Input(path, "state", tensor.dtype, tensor.shape))
-            self.values[state.tensor] = Value(self.unit.inputs[path], False)
+            # a layer that is called again goes on from its last update
+            self.values[state.tensor] = Value(self.unit.updates.get(path, self.unit.inputs[path]), False)
         for name, tensor in instance.member_params.items():
             self.values[tensor] = Value(self.input(self.path + name, tensor), False)
         self.statements(instance.body)
@@ -118,7 +129,15 @@ class Builder:
         return ir.comp((*self.mapped, *value.tensor.shape), ir.read(value.tensor, places), name=tensor.name)
 
     def define(self, tensor: p.Tensor, value: ir.Tensor) -> None:
-        self.values[tensor] = Value(value, bool(self.mapped))
+        self.set(tensor, Value(value, bool(self.mapped)))
+
+    def set(self, tensor: p.Tensor, value: Value) -> None:
+        if tensor in self.sources:
+            x = value.tensor
+            part = ir.Part(ir.intern(ir.Custom((x,), (x,), ir.Apart())), 0, x.dtype, x.shape, tensor.name)
+            self.apart[part] = x
+            value = Value(part, value.lifted)
+        self.values[tensor] = value
 
     # ---- statements
 
@@ -147,21 +166,19 @@ class Builder:
                     self.statements(statement.training if self.mode == "training" else statement.inference)
                     for after, training, inference in statement.joined:
                         chosen = training if self.mode == "training" else inference
-                        self.values[after] = self.values[chosen]
+                        self.set(after, self.values[chosen])
                 case p.Remat():
                     self.statements(statement.body)
 
     def define_statement(self, node: p.Define) -> None:
         indices = [i for axis in node.axes for i in axis]
         lift = len(self.mapped)
-        env: dict[p.Index, Place] = {**self.scan_steps}
-        env.update({i: lift + k for k, i in enumerate(i for i in indices if i not in self.scan_steps)})
         flat = [i for i in indices if i not in self.scan_steps]
+        env: dict[p.Index, Place] = {**self.scan_steps, **{i: lift + k for k, i in enumerate(flat)}}
         sizes = (*self.mapped, *(_size(i) for i in flat))
         body = self.scalar(node.value, env)
         name = node.tensor.name
-        dtype = node.tensor.dtype if node.tensor.dtype != node.value.dtype else None
-        if dtype is not None and body.dtype != node.tensor.dtype:
+        if body.dtype != node.tensor.dtype:
             body = ir.op("cast", (body,), node.tensor.dtype)
         value = ir.comp(sizes, body, name=name, span=node.span)
         if any(len(axis) != 1 for axis in node.axes):
@@ -212,13 +229,14 @@ class Builder:
             before.append(ir.intern(ir.Step("carry", number, k, x.dtype, shape)))
         inner = Builder(self.unit, self.mode, self.path, now[0].shape[:axis])
         inner.scan_steps = self.scan_steps
+        inner.apart = self.apart
         values = inner.instance(node.function, [Value(x, bool(inner.mapped)) for x in (*before, *now)])
         first = ir.op("==", (ir.read(step, ()), ir.const(0, "i64")), "bool")
         after = tuple(
             ir.comp(x.shape, ir.op("select", (first, ir.whole(x), ir.whole(v)), x.dtype), name=x.name)
             for x, v in zip(now, values, strict=True)
         )
-        starts = tuple(ir.comp(x.shape, ir.const(0.0, x.dtype)) for x in now)
+        starts = tuple(ir.comp(x.shape, zero(x.dtype)) for x in now)
         made = ir.intern(ir.Scan(number, length, False, starts, after, after, span=node.span))
         for k, (output, x) in enumerate(zip(node.outputs, now, strict=True)):
             stacked = ir.intern(ir.Part(made, k, x.dtype, (length, *x.shape), output.name, node.span))
@@ -236,11 +254,8 @@ class Builder:
         for argument in node.args:
             tensor = self.tensor(argument)
             size = tensor.shape[axis]
-            places = tuple(
-                ir.affine(((i, 1),), tidy(-start)) if i == axis else ir.plain(i) for i in range(len(shape))
-            )
-            zero = ir.const(False if dtype == "bool" else 0 if dtype.startswith("i") else 0.0, tensor.dtype)
-            part: ir.Scalar = ir.read(tensor, places, zero)
+            places = tuple(ir.affine(((i, 1),), tidy(-start)) if i == axis else ir.plain(i) for i in range(len(shape)))
+            part: ir.Scalar = ir.read(tensor, places, zero(tensor.dtype))
             if tensor.dtype != dtype:
                 part = ir.op("cast", (part,), dtype)
             total = part if total is None else ir.op("or" if dtype == "bool" else "+", (total, part), dtype)
@@ -264,17 +279,18 @@ class Builder:
         path = f"{self.path}{node.path}." if node.path else self.path
         inner = Builder(self.unit, self.mode, path, mapped, self.frozen or node.frozen)
         inner.scan_steps = self.scan_steps
-        inner.sequences = {}
+        inner.calls = self.next_call(node)
+        inner.apart = self.apart
         outputs = inner.instance(node.instance, args)
         if node.instance.backward is not None:
-            outputs = self.custom(node, inner, args, outputs)
-        for output, value in zip(node.outputs, outputs, strict=True):
-            self.values[output] = Value(value, bool(mapped))
-            if not mapped:
-                self.values[output] = Value(value, False)
-        if node.mapped and not outer:
-            for output, value in zip(node.outputs, outputs, strict=True):
-                self.values[output] = Value(value, False)
+            outputs = self.custom(node, inner, outputs)
+        for output, result in zip(node.outputs, outputs, strict=True):
+            self.define(output, result)
+
+    def next_call(self, node: p.CallFunction) -> str:
+        name = node.path or node.instance.name
+        count = self.call_counts[name] = self.call_counts.get(name, 0) + 1
+        return f"{self.calls}{name}." if count == 1 else f"{self.calls}{name}*{count}."
 
     def spread(self, tensor: ir.Tensor, lead: int, sizes: tuple[Size, ...]) -> ir.Tensor:
         """Put mapped axes between the leading ones and the rest."""
@@ -283,16 +299,12 @@ class Builder:
         places = tuple(ir.plain(i if i < lead else i + count) for i in range(len(tensor.shape)))
         return ir.comp(shape, ir.read(tensor, places), name=tensor.name)
 
-    def custom(
-        self, node: p.CallFunction, inner: Builder, args: list[Value], outputs: list[ir.Tensor]
-    ) -> list[ir.Tensor]:
+    def custom(self, node: p.CallFunction, inner: Builder, outputs: list[ir.Tensor]) -> list[ir.Tensor]:
         """A function with a derivative by hand."""
         tensors = tuple(inner.tensor(x) for x in node.instance.inputs)
         rule = CustomRule(node.instance, inner)
         made = ir.intern(ir.Custom(tensors, tuple(outputs), rule))
-        return [
-            ir.intern(ir.Part(made, i, o.dtype, o.shape, o.name, node.span)) for i, o in enumerate(outputs)
-        ]
+        return [ir.intern(ir.Part(made, i, o.dtype, o.shape, o.name, node.span)) for i, o in enumerate(outputs)]
 
     def external(self, node: p.External) -> None:
         args = tuple(self.tensor(a) for a in node.args)
@@ -315,13 +327,13 @@ class Builder:
         number = next(_scan_numbers)
         step = ir.intern(ir.Step("number", number, 0, "i64", (), node.index.name))
         lags = _lags(node)
-        sequences: dict[p.Tensor, Sequence_] = {}
+        sequences: dict[p.Tensor, CarriedSequence] = {}
         starts: list[ir.Tensor] = []
         for carried in node.carried:
             shape = tuple(s for a, s in enumerate(carried.tensor.shape) if a != carried.axis)
             full = (*self.mapped, *shape)
-            sequence = Sequence_(carried.axis, node.reversed)
-            for lag in range(lags.get(carried.tensor, 0)):
+            sequence = CarriedSequence(carried.axis, node.reversed)
+            for _ in range(lags.get(carried.tensor, 0)):
                 assert carried.start is not None
                 carry = ir.Step("carry", number, len(starts), carried.tensor.dtype, full, carried.tensor.name)
                 sequence.carries.append(ir.intern(carry))
@@ -367,10 +379,9 @@ class Builder:
         if not steps:
             terms = tuple((number, c) for i, c in position.terms if isinstance(number := env[i], int))
             return ir.affine(terms, position.offset, position.mode)
-        ((index, coefficient),) = steps
+        index, coefficient = steps[0]
         step = env[index]
-        assert isinstance(step, ir.Step)
-        if coefficient == 1 and len(position.terms) == 1 and position.mode == "inside":
+        if coefficient == 1 and len(position.terms) == 1 and position.mode == "inside" and isinstance(step, ir.Step):
             return ir.intern(ir.At(step, position.offset))
         total: ir.Scalar = ir.intern(ir.SizeOf(position.offset))
         for i, c in position.terms:
@@ -427,7 +438,7 @@ class Builder:
         tensor = value.tensor
         lead = tuple(ir.plain(k) for k in range(len(self.mapped))) if value.lifted else ()
         positions = list(e.positions)
-        groups = [_radix(x) for x in positions]
+        groups = [_radix(x, size) for x, size in zip(positions, tensor.shape[len(lead) :], strict=True)]
         if any(g is not None for g in groups) and e.outside is None:
             shape: list[Size] = list(tensor.shape[: len(lead)])
             split: list[p.Position] = []
@@ -486,7 +497,6 @@ class Builder:
 
     def draw(self, e: p.Draw, env: Mapping[p.Index, Place], args: tuple[ir.Scalar, ...]) -> ir.Scalar:
         """A draw in terms of uniform bits: the element is numbered row-major over mapped axes, steps and indices."""
-        steps = [s for i, s in self.scan_steps.items()]
         places: list[ir.Scalar] = [ir.var(k) for k in range(len(self.mapped))]
         sizes: list[Size] = list(self.mapped)
         for index, step in self.scan_steps.items():
@@ -496,8 +506,7 @@ class Builder:
             if index not in self.scan_steps:
                 places.append(self.index_value(env[index]))
                 sizes.append(_size(index))
-        del steps
-        site = _site(self.path, e.site)
+        site = _site(self.calls, e.site)
 
         def uniform(lane: int) -> ir.Scalar:
             return ir.intern(ir.Rand(site, tuple(places), tuple(sizes), lane))
@@ -505,6 +514,8 @@ class Builder:
         def number(x: float) -> ir.Scalar:
             return ir.const(x, "float")
 
+        if e.op != "randint":
+            args = tuple(x if is_float(x.dtype) else ir.op("cast", (x,), "float") for x in args)
         match e.op:
             case "uniform":
                 if not args:
@@ -523,8 +534,9 @@ class Builder:
                 spread = ir.op("-", (high, low), "i64")
                 scaled = ir.op("*", (uniform(0), ir.op("cast", (spread,), "float")), "float")
                 return ir.op("+", (low, ir.op("cast", (ir.op("floor", (scaled,), "float"),), "i64")), "i64")
-        mean, deviation = (args + (number(1.0),))[:2] if args else (number(0.0), number(1.0))
-        radius = ir.op("sqrt", (ir.op("*", (number(-2.0), ir.op("log", (_open(uniform(0)),), "float")), "float"),), "float")
+        mean, deviation = (*args, number(1.0))[:2] if args else (number(0.0), number(1.0))
+        log = ir.op("log", (_open(uniform(0)),), "float")
+        radius = ir.op("sqrt", (ir.op("*", (number(-2.0), log), "float"),), "float")
         angle = ir.op("cos", (ir.op("*", (number(6.283185307179586), uniform(1)), "float"),), "float")
         normal = ir.op("*", (radius, angle), "float")
         return ir.op("+", (mean, ir.op("*", (deviation, normal), "float")), "float")
@@ -536,7 +548,7 @@ def _open(u: ir.Scalar) -> ir.Scalar:
 
 
 def _site(path: str, site: int) -> int:
-    """A number for a draw that depends on the parameter path of its layer and not on the order of compilation."""
+    """A number for a draw that depends on the calls that lead to it and not on the order of compilation."""
     value = 2166136261
     for byte in f"{path}#{site}".encode():
         value = ((value ^ byte) * 16777619) & 0x7FFFFFFF
@@ -557,7 +569,7 @@ class CustomRule:
         for tensor, value in zip(backward.cotangents, cotangents, strict=True):
             self.builder.values[tensor] = Value(value, lifted)
         self.builder.statements(backward.body)
-        floats = [k for k, x in enumerate(self.instance.inputs) if x.dtype not in ("i32", "i64", "bool")]
+        floats = [k for k, x in enumerate(self.instance.inputs) if is_float(x.dtype)]
         return {k: self.builder.tensor(a) for k, a in zip(floats, backward.adjoints, strict=True)}
 
 
@@ -574,22 +586,29 @@ def _lags(node: p.Scan) -> dict[p.Tensor, int]:
     return lags
 
 
-def _expressions(body: Sequence[p.Stmt]) -> Iterator[p.Expr]:
-    """All expressions of statements, those inside blocks too."""
-    roots: list[p.Expr] = []
+def _statements(body: Sequence[p.Stmt]) -> Iterator[p.Stmt]:
+    """All statements, those inside blocks too."""
     stack = list(body)
     while stack:
         statement = stack.pop()
+        yield statement
+        match statement:
+            case p.Scan() | p.Remat():
+                stack.extend(statement.body)
+            case p.Modes():
+                stack.extend((*statement.training, *statement.inference))
+
+
+def _expressions(body: Sequence[p.Stmt]) -> Iterator[p.Expr]:
+    """All expressions of statements, those inside blocks too."""
+    roots: list[p.Expr] = []
+    for statement in _statements(body):
         match statement:
             case p.Define():
                 roots.append(statement.value)
             case p.Scatter():
                 roots.append(statement.value)
                 roots += [x.value for x in statement.positions if isinstance(x, p.Data)]
-            case p.Scan() | p.Remat():
-                stack.extend(statement.body)
-            case p.Modes():
-                stack.extend((*statement.training, *statement.inference))
     seen: set[int] = set()
     while roots:
         e = roots.pop()
@@ -609,16 +628,18 @@ def _size(index: p.Index) -> Size:
     return index.size
 
 
-def _radix(position: p.Position) -> tuple[p.Index, ...] | None:
-    """The indices of a grouped axis, slowest first, when a position is exactly that."""
-    if not isinstance(position, p.Affine) or len(position.terms) < 2 or position.offset != 0 or position.mode != "inside":
+def _radix(position: p.Position, axis: Size) -> tuple[p.Index, ...] | None:
+    """The indices of a grouped axis, slowest first, when a position is exactly that and covers the whole axis."""
+    if not isinstance(position, p.Affine) or len(position.terms) < 2:
+        return None
+    if position.offset != 0 or position.mode != "inside":
         return None
     stride: Size = 1
     for index, coefficient in reversed(position.terms):
         if sp.expand(sp.sympify(coefficient, strict=True) - stride) != 0:
             return None
         stride = tidy(stride * _size(index))
-    return tuple(i for i, _ in position.terms)
+    return tuple(i for i, _ in position.terms) if tidy(stride - axis) == 0 else None
 
 
 def _below(e: p.Expr) -> list[p.Expr]:
@@ -632,13 +653,13 @@ def _below(e: p.Expr) -> list[p.Expr]:
 def _free(e: p.Expr) -> list[p.Index]:
     """The indices that an expression depends on, in order of first use."""
     found: dict[p.Index, None] = {}
-    seen: set[int] = set()
+    seen: set[tuple[int, frozenset[p.Index]]] = set()
     stack: list[tuple[p.Expr, frozenset[p.Index]]] = [(e, frozenset())]
     while stack:
         node, bound = stack.pop()
-        if (id(node)) in seen and not bound:
+        if (id(node), bound) in seen:
             continue
-        seen.add(id(node))
+        seen.add((id(node), bound))
         match node:
             case p.IndexValue():
                 if node.index not in bound:
@@ -663,34 +684,41 @@ def _free(e: p.Expr) -> list[p.Index]:
 
 def build(instance: p.Instance, mode: str = "inference") -> Unit:
     """A model or function as a program of its inputs, parameters and states."""
-    unit = Unit()
-    args = []
-    for tensor in instance.inputs:
-        node = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, tensor.shape))
-        unit.inputs[tensor.name] = node
-        args.append(Value(node, False))
-    builder = Builder(unit, mode)
-    outputs = builder.instance(instance, args)
+    builder, outputs = _entry(instance, mode)
     for tensor, value in zip(instance.outputs, outputs, strict=True):
-        unit.outputs[tensor.name] = value
-    return unit
+        builder.unit.outputs[tensor.name] = value
+    return _finished(builder)
 
 
 def build_train(train: p.TrainProgram) -> Unit:
     """The loss and the metrics of a training, in training mode."""
-    unit = Unit()
-    args = []
-    for tensor in train.instance.inputs:
-        node = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, tensor.shape))
-        unit.inputs[tensor.name] = node
-        args.append(Value(node, False))
-    builder = Builder(unit, "training")
-    builder.instance(train.instance, args)
+    builder, _ = _entry(train.instance, "training")
     assert train.loss is not None
     loss = builder.tensor(train.loss)
     if train.maximize:
         loss = ir.comp((), ir.op("neg", (ir.whole(loss),), loss.dtype), name="loss")
-    unit.outputs["loss"] = loss
+    builder.unit.outputs["loss"] = loss
     for name, metric in train.metrics:
-        unit.outputs[name] = builder.tensor(metric)
+        builder.unit.outputs[name] = builder.tensor(metric)
+    return _finished(builder)
+
+
+def _finished(builder: Builder) -> Unit:
+    """The program with all that was kept apart put together again."""
+    unit = builder.unit
+    together = Substitute({}, everywhere=True)
+    for part, value in builder.apart.items():
+        together.done[part] = together.node(value)
+    if builder.apart:
+        for table in (unit.outputs, unit.updates):
+            table.update({name: together.tensor(x) for name, x in table.items()})
     return unit
+
+
+def _entry(instance: p.Instance, mode: str) -> tuple[Builder, list[ir.Tensor]]:
+    """Build an instance whose arguments are inputs of the program."""
+    builder = Builder(Unit(), mode)
+    inputs = builder.unit.inputs
+    for tensor in instance.inputs:
+        inputs[tensor.name] = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, tensor.shape))
+    return builder, builder.instance(instance, [Value(x, False) for x in inputs.values()])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import sympy as sp
 
 from dslc.ir import nodes as ir
+from dslc.ir.philox import uniform
 from dslc.sizes import Size
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -37,11 +38,16 @@ class Interpreter:
         self.steps: dict[int, tuple[int, list[Array]]] = {}
 
     def size(self, size: Size) -> int:
+        value = self.number(size)
+        assert value == int(value), f"{size} is not whole at {self.sizes}"
+        return int(value)
+
+    def number(self, size: Size) -> float:
+        """Arithmetic on sizes; as a number it need not be whole."""
         if isinstance(size, int):
             return size
-        value = sp.sympify(size, strict=True).subs({s: self.sizes[s.name] for s in size.free_symbols})
-        assert value.is_integer, f"{size} is not whole at {self.sizes}"
-        return int(value)
+        value = size.subs({s: self.sizes[s.name] for s in size.free_symbols})
+        return int(value) if value.is_Integer else float(value)
 
     def shape(self, shape: tuple[Size, ...]) -> tuple[int, ...]:
         return tuple(self.size(s) for s in shape)
@@ -113,13 +119,19 @@ class Interpreter:
     def scatter(self, node: ir.Scatter) -> Array:
         variables, shape = self.grid(node.ranges)
         out_shape = self.shape(node.shape)
-        neutral = {"+": 0.0, "max": -np.inf, "min": np.inf}[node.op]
+        dtype = numpy_dtype(node.dtype)
         if node.base is not None:
-            result = np.array(self.done[id(node.base)])
+            result = np.array(self.done[id(node.base)], dtype)
         else:
-            result = np.full(out_shape, neutral, numpy_dtype(node.dtype))
+            limits = np.iinfo(dtype) if dtype is np.int64 else None
+            low, high = (limits.min, limits.max) if limits else (-np.inf, np.inf)
+            result = np.full(out_shape, {"+": 0, "max": low, "min": high}[node.op], dtype)
         value = np.broadcast_to(self.scalar(node.body, variables), shape)
-        places = [np.broadcast_to(self.place(q, n, variables)[0], shape) for q, n in zip(node.places, out_shape, strict=True)]
+        places = []
+        for place, size in zip(node.places, out_shape, strict=True):
+            at, inside = self.place(place, size, variables)
+            assert np.all(inside), "a scatter to a place outside"
+            places.append(np.broadcast_to(at, shape))
         function: Any = {"+": np.add, "max": np.maximum, "min": np.minimum}[node.op]
         function.at(result, tuple(places), value)
         return result
@@ -137,8 +149,7 @@ class Interpreter:
             case ir.Const():
                 return np.asarray(s.value, numpy_dtype(s.dtype))
             case ir.SizeOf():
-                value = sp.sympify(s.size, strict=True).subs({x: self.sizes[x.name] for x in sp.sympify(s.size, strict=True).free_symbols})
-                return np.asarray(float(value) if s.dtype == "float" else int(value))
+                return np.asarray(self.number(s.size), numpy_dtype(s.dtype))
             case ir.Var():
                 return variables[s.number]
             case ir.Op():
@@ -148,7 +159,9 @@ class Interpreter:
             case ir.Read():
                 return self.read(s, variables, done)
 
-    def place(self, place: ir.Place, size: int, variables: list[Array], done: Mapping[int, Any] | None = None) -> tuple[Any, Any]:
+    def place(
+        self, place: ir.Place, size: int, variables: list[Array], done: Mapping[int, Any] | None = None
+    ) -> tuple[Any, Any]:
         """Positions along one axis, and where they are inside."""
         good: Any = True
         if isinstance(place, ir.Affine):
@@ -189,16 +202,10 @@ class Interpreter:
         return found
 
     def rand(self, s: ir.Rand, done: Mapping[int, Any]) -> Any:
-        from dslc.ir.philox import uniform
-
         number: Any = 0
         for place, size in zip(s.places, s.sizes, strict=True):
             number = number * self.size(size) + done[id(place)]
         return uniform(self.seed, s.site, np.asarray(number), s.lane)
-
-
-def _norm_argmax(x: Array) -> Any:
-    return np.argmax(x, axis=-1)
 
 
 REDUCE: dict[str, Callable[[Array], Any]] = {
@@ -213,29 +220,74 @@ REDUCE: dict[str, Callable[[Array], Any]] = {
 }
 
 
-def _erf(x: Any) -> Any:
-    import math
+def _each(function: Callable[[float], float]) -> Callable[[Any], Any]:
+    """A function of one number, applied to every element."""
+    return np.vectorize(function, otypes=[np.float64])
 
-    return np.vectorize(math.erf, otypes=[np.float64])(x)
+
+def _lgamma(x: float) -> float:
+    return math.inf if x == math.floor(x) <= 0 else math.lgamma(x)
 
 
-def _by_math(name: str) -> Callable[[Any], Any]:
-    import math
+def _polygamma(order: int) -> Callable[[float], float]:
+    """The first (digamma) or second (trigamma) derivative of lgamma."""
 
-    return lambda x: np.vectorize(getattr(math, name), otypes=[np.float64])(x)
+    def value(x: float) -> float:
+        if math.isnan(x) or x == -math.inf or (x <= 0 and x == math.floor(x)):
+            return math.inf if order == 2 and math.isfinite(x) else math.nan
+        if x < 0.5:  # reflection
+            cot = 1 / math.tan(math.pi * x)
+            if order == 1:
+                return value(1 - x) - math.pi * cot
+            return math.pi**2 * (1 + cot * cot) - value(1 - x)
+        shifted = 0.0
+        while x < 12:  # recurrence, up to where the asymptotic series is exact
+            shifted += -1 / x if order == 1 else 1 / (x * x)
+            x += 1
+        even = [(-1) ** k * b for k, b in enumerate(BERNOULLI)]
+        if order == 1:
+            series = math.log(x) - 0.5 / x - sum(b / ((2 * k + 2) * x ** (2 * k + 2)) for k, b in enumerate(even))
+        else:
+            series = 1 / x + 0.5 / (x * x) + sum(b / x ** (2 * k + 3) for k, b in enumerate(even))
+        return float(shifted + series)
+
+    return value
+
+
+#: absolute values of the Bernoulli numbers B2, B4, ...; their signs alternate
+BERNOULLI = (1 / 6, 1 / 30, 1 / 42, 1 / 30, 5 / 66, 691 / 2730, 7 / 6)
+
+
+def _erfinv(y: float) -> float:
+    """Newton's method on erf, from Winitzki's approximation; on erfc in the tails."""
+    if not -1 < y < 1:
+        return math.copysign(math.inf, y) if abs(y) == 1 else math.nan
+    if y == 0:
+        return y
+    a = 0.147
+    log = math.log1p(-y * y)
+    middle = 2 / (math.pi * a) + log / 2
+    x = math.copysign(math.sqrt(math.sqrt(middle * middle - log / a) - middle), y)
+    for _ in range(4):
+        error = math.erf(x) - y if abs(y) < 0.5 else math.copysign(1, y) * (1 - abs(y) - math.erfc(abs(x)))
+        x -= error * math.sqrt(math.pi) / 2 * math.exp(x * x)
+    return x
 
 
 SCALAR: dict[str, Callable[..., Any]] = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "^": lambda a, b: np.power(a, b),
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "^": np.power,
     "//": np.floor_divide, "%": np.mod, "neg": np.negative, "<": np.less, "<=": np.less_equal, ">": np.greater,
-    ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal, "and": lambda *a: np.logical_and.reduce(np.broadcast_arrays(*a)),
+    ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
+    "and": lambda *a: np.logical_and.reduce(np.broadcast_arrays(*a)),
     "or": lambda *a: np.logical_or.reduce(np.broadcast_arrays(*a)), "not": np.logical_not, "select": np.where,
     "stop_grad": lambda x: x, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2,
     "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "abs": np.abs,
     "sign": np.sign, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos,
     "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
     "acosh": np.arccosh, "atanh": np.arctanh, "sigmoid": lambda x: 0.5 * (1 + np.tanh(0.5 * x)),
-    "relu": lambda x: np.maximum(x, 0), "erf": _erf, "erfc": _by_math("erfc"), "lgamma": _by_math("lgamma"),
+    "relu": lambda x: np.maximum(x, 0), "softplus": lambda x: np.logaddexp(0, x), "erf": _each(math.erf),
+    "erfc": _each(math.erfc), "erfinv": _each(_erfinv),
+    "lgamma": _each(_lgamma), "digamma": _each(_polygamma(1)), "trigamma": _each(_polygamma(2)),
     "floor": np.floor, "ceil": np.ceil, "round": np.round, "trunc": np.trunc, "min": np.minimum, "max": np.maximum,
     "clip": lambda x, a, b: np.minimum(np.maximum(x, a), b), "pow": np.power, "hypot": np.hypot, "isnan": np.isnan,
     "isinf": np.isinf, "isfinite": np.isfinite,

@@ -13,7 +13,7 @@ Nodes are immutable and hash-consed: equal nodes are one object, and identity is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, Union
 
@@ -23,7 +23,7 @@ from dslc.source import NOWHERE, Span
 Dtype = str
 
 _interned: dict[Any, Any] = {}
-_inside: dict[Any, Any] = {}
+_inside: dict[Any, tuple[list[Any], list[Any]]] = {}
 
 N = TypeVar("N")
 
@@ -252,7 +252,7 @@ class Custom:
 
     args: tuple[Tensor, ...]
     values: tuple[Tensor, ...]
-    rule: object
+    rule: Rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,7 +267,17 @@ class Part:
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
+@dataclass(frozen=True, eq=False)
+class Apart:
+    """The rule of a value that is kept apart from values that are equal to it: derivatives pass unchanged."""
+
+    def __call__(self, cotangents: Sequence[Tensor]) -> dict[int, Tensor]:
+        return {0: cotangents[0]}
+
+
 Tensor = Union[Input, Comp, Scatter, Reshape, Part, Step]
+#: from the cotangents of all values to the adjoints of arguments, by their number
+Rule = Callable[[Sequence[Tensor]], dict[int, Tensor]]
 Node = Union[Input, Comp, Scatter, Reshape, Along, External, Scan, Custom, Part, Step]
 
 
@@ -287,7 +297,8 @@ def var(number: int) -> Var:
 
 
 def affine(terms: tuple[tuple[int, Size], ...], offset: Size = 0, mode: str = "inside", divisor: Size = 1) -> Affine:
-    return intern(Affine(tuple(sorted(((i, c) for i, c in terms if c != 0), key=lambda t: t[0])), offset, mode, divisor))
+    sorted_terms = tuple(sorted(((n, c) for n, c in terms if c != 0), key=lambda term: term[0]))
+    return intern(Affine(sorted_terms, offset, mode, divisor))
 
 
 def plain(number: int) -> Affine:

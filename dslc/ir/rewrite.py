@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from dslc.ir import nodes as ir
 from dslc.sizes import Size, tidy
@@ -51,7 +51,8 @@ class Change:
     """A change of variables and of tensors, applied to bodies.
 
     `forms` says what each variable becomes. `tensors` may replace a tensor by another one that is read with extra
-    leading places, `scalars` a tensor without axes by a number, `places` the place of a step. `guard` tells which variables may leave their range: reads that use them get 0 outside.
+    leading places, `scalars` a tensor without axes by a number, `places` the place of a step. `guard` tells which
+    variables may leave their range: reads that use them get 0 outside.
     """
 
     forms: Mapping[int, Form]
@@ -137,10 +138,13 @@ class Substitute:
         tensors: Mapping[ir.Node, tuple[ir.Tensor, tuple[ir.Place, ...]]],
         places: Callable[[ir.Place], ir.Place] = lambda place: place,
         plain: Mapping[ir.Node, ir.Node] | None = None,
+        everywhere: bool = False,
     ):
+        """`plain` nodes are replaced by others of their kind; `everywhere`: also those that only a scan computes."""
         self.tensors = tensors
         self.places = places
         self.done: dict[ir.Node, ir.Node] = dict(plain or {})
+        self.everywhere = everywhere
 
     def node(self, root: ir.Node) -> ir.Node:
         for node in ir.schedule((root,)):
@@ -157,7 +161,8 @@ class Substitute:
             shape: tuple[Size, ...] = node.shape  # type: ignore[union-attr]
             places = (*lead, *(ir.plain(i) for i in range(len(shape))))
             return ir.comp(shape, ir.read(tensor, places), name=getattr(node, "name", ""))
-        if all(self.done[a] is a for a in ir.arguments(node)):
+        look_inside = self.everywhere and isinstance(node, ir.Scan)
+        if not look_inside and all(self.done[a] is a for a in ir.arguments(node)):
             return node
         match node:
             case ir.Comp():
@@ -165,30 +170,31 @@ class Substitute:
                 return ir.comp(node.shape, body, node.op, node.reduced, node.name, node.span, node.dtype)
             case ir.Scatter():
                 change = self.change(len(node.ranges))
-                body = change.scalar(node.body)
-                at = tuple(change.place(x) for x in node.places)
-                base = None if node.base is None else self.done[node.base]
-                made = ir.Scatter(node.shape, node.ranges, at, node.op, body, base, node.dtype, node.name, node.span)  # type: ignore[arg-type]
-                return ir.intern(made)
+                places = tuple(change.place(x) for x in node.places)
+                base = None if node.base is None else self.known(node.base)
+                return ir.intern(replace(node, places=places, body=change.scalar(node.body), base=base))
             case ir.Reshape():
-                return ir.intern(ir.Reshape(self.done[node.of], node.shape, node.dtype, node.name, node.span))  # type: ignore[arg-type]
+                return ir.intern(replace(node, of=self.known(node.of)))
             case ir.Part():
-                return ir.intern(ir.Part(self.done[node.of], node.number, node.dtype, node.shape, node.name, node.span))  # type: ignore[arg-type]
-            case ir.Along():
-                args = tuple(self.done[a] for a in node.args)
-                made_along = ir.Along(node.op, args, node.axis, node.shapes, node.dtypes, node.reverse, node.name, node.span)  # type: ignore[arg-type]
-                return ir.intern(made_along)
-            case ir.External():
-                args = tuple(self.done[a] for a in node.args)
-                return ir.intern(ir.External(node.op, args, node.mapped, node.shapes, node.dtypes, node.name, node.span))  # type: ignore[arg-type]
+                return ir.intern(replace(node, of=self.done[node.of]))  # type: ignore[arg-type]
+            case ir.Along() | ir.External():
+                return ir.intern(replace(node, args=self.all(node.args)))
             case ir.Custom():
-                return ir.intern(
-                    ir.Custom(tuple(self.done[a] for a in node.args), tuple(self.done[v] for v in node.values), node.rule)  # type: ignore[arg-type]
-                )
+                rule = SubstitutedRule(node.rule, self)
+                return ir.intern(ir.Custom(self.all(node.args), self.all(node.values), rule))
             case ir.Scan():
-                groups = [tuple(self.tensor(x) for x in g) for g in (node.starts, node.carries, node.results)]
-                return ir.intern(ir.Scan(node.number, node.length, node.reverse, *groups, node.name, node.span))
+                starts, carries, results = (
+                    tuple(self.tensor(x) for x in group) for group in (node.starts, node.carries, node.results)
+                )
+                # interned, so that a scan in which nothing changes stays the same object
+                return ir.intern(replace(node, starts=starts, carries=carries, results=results))
         return node
+
+    def known(self, tensor: ir.Tensor) -> ir.Tensor:
+        return self.done[tensor]  # type: ignore[return-value]
+
+    def all(self, tensors: tuple[ir.Tensor, ...]) -> tuple[ir.Tensor, ...]:
+        return tuple(self.known(x) for x in tensors)
 
     def change(self, count: int) -> Change:
         def look(tensor: ir.Tensor) -> tuple[ir.Tensor, tuple[ir.Place, ...]] | None:
@@ -198,3 +204,14 @@ class Substitute:
             return None if new is tensor else (new, ())  # type: ignore[return-value]
 
         return Change(identity(count), look, self.places)
+
+
+@dataclass(eq=False)
+class SubstitutedRule:
+    """The derivative by hand of a node whose arguments were replaced: so are the values that its rule uses."""
+
+    rule: ir.Rule
+    substitute: Substitute
+
+    def __call__(self, cotangents: Sequence[ir.Tensor]) -> dict[int, ir.Tensor]:
+        return {k: self.substitute.tensor(x) for k, x in self.rule(cotangents).items()}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Union
 
 from dslc.diagnostics import kinds
-from dslc.diagnostics.report import Label, Reporter
+from dslc.diagnostics.report import Diagnostic, Label, Reporter
 from dslc.ops.table import BUILTIN_NAMES, SCALAR_OPS
 from dslc.source import Source, Span
 from dslc.syntax import tree as t
@@ -33,10 +33,7 @@ class Defined:
 
     @property
     def name_span(self) -> Span:
-        start = self.node.span.text.find(self.node.name)
-        return Span(
-            self.node.span.source, self.node.span.start + start, self.node.span.start + start + len(self.node.name)
-        )
+        return self.node.span.word(self.node.name)
 
 
 @dataclass(eq=False)
@@ -48,6 +45,8 @@ class File:
     own: list[Defined] = field(default_factory=list)
     #: names whose definition has a syntax error: they exist, so they are not unknown
     broken: set[str] = field(default_factory=set)
+    #: a file that it imports as a whole could not be read: a name that is not known may be defined there
+    incomplete: bool = False
 
     @property
     def trains(self) -> Iterator[t.Train]:
@@ -115,21 +114,23 @@ class _Loading:
     def read(self, source: Source, folder: Path, chain: tuple[Path, ...]) -> File:
         file = File(parse(source, self.reporter))
         file.broken = set(file.parsed.broken)
+        file.incomplete = file.parsed.unread
         if chain:
             self.files[chain[-1]] = file
         for node in file.parsed.module.definitions:
-            if isinstance(node, t.Import):
-                self.follow(node, file, folder, chain)
+            if isinstance(node, t.Import) and not self.follow(node, file, folder, chain):
+                file.incomplete = file.incomplete or node.names is None
+                file.broken.update(part.alias or part.name for part in node.names or ())
         _define(file, file.parsed.module.definitions, self.reporter)
         return file
 
-    def follow(self, node: t.Import, file: File, folder: Path, chain: tuple[Path, ...]) -> None:
-        """Bring the names of an imported file into `file`."""
+    def follow(self, node: t.Import, file: File, folder: Path, chain: tuple[Path, ...]) -> bool:
+        """Bring the names of an imported file into `file`; False when it cannot be read."""
         start = node.span.start + node.span.text.find('"')
         here = Label(Span(node.span.source, start, start + len(node.path) + 2))
         if "\\" in node.path or "\x00" in node.path or os.path.isabs(node.path):
             self.reporter.add(kinds.IMPORT_OUTSIDE(here, path=node.path))
-            return
+            return False
         shown = folder / node.path
         real = Path(os.path.realpath(shown))
         if not real.is_relative_to(self.root):
@@ -147,9 +148,13 @@ class _Loading:
             if real not in self.files:
                 source = load(real, str(shown), self.reporter)
                 if source is None:
-                    return
+                    return False
                 self.read(source, shown.parent, (*chain, real))
+            if self.files[real].parsed.unread:
+                return False
             _import_names(node, file, self.files[real], self.reporter)
+            return True
+        return False
 
 
 def _specs_beside(path: Path) -> list[Path]:
@@ -176,6 +181,7 @@ def _import_names(node: t.Import, file: File, imported: File, reporter: Reporter
                 ", ".join(f"`{n}`" for n in sorted(own)) or "no definitions"
             )
             reporter.add(kinds.IMPORT_NAME(Label(part.span), name=part.name, path=node.path, help=help))
+            file.broken.add(part.alias or part.name)
 
 
 def _define(file: File, nodes: Iterable[t.Definition], reporter: Reporter) -> None:
@@ -210,49 +216,56 @@ def did_you_mean(name: str, names: Iterable[str]) -> str | None:
     return f"did you mean `{near[0]}`?" if near else None
 
 
+#: A call: the definition that is called, and where.
+Use = tuple["Defined", Span]
+
+
 def find_recursion(file: File, reporter: Reporter) -> set[Callable_]:
     """Report definitions that call themselves, directly or through others; returns those that do."""
     recursive: set[Callable_] = set()
     done: set[int] = set()
     for root in file.own:
-        stack: list[tuple[Defined, Iterator[Defined]]] = [(root, _calls(root))]
+        stack: list[tuple[Use, Iterator[Use]]] = [((root, root.name_span), _calls(root))]
         on_path = {id(root.node): 0}
         while stack:
-            defined, calls = stack[-1]
+            (defined, _), calls = stack[-1]
             following = next(calls, None)
             if following is None:
                 stack.pop()
                 on_path.pop(id(defined.node), None)
                 done.add(id(defined.node))
-            elif id(following.node) in on_path:
-                cycle = [d.node.name for d, _ in stack[on_path[id(following.node)] :]]
-                recursive.update(d.node for d, _ in stack[on_path[id(following.node)] :])
-                steps = " -> ".join([*cycle, following.node.name])
-                reporter.add(kinds.RECURSION(Label(following.name_span), name=following.node.name, steps=steps))
-            elif id(following.node) not in done:
-                on_path[id(following.node)] = len(stack)
-                stack.append((following, _calls(following)))
+            elif id(following[0].node) in on_path:
+                cycle = [use for use, _ in stack[on_path[id(following[0].node)] :]]
+                recursive.update(d.node for d, _ in cycle)
+                reporter.add(_recursion(cycle, following))
+            elif id(following[0].node) not in done:
+                on_path[id(following[0].node)] = len(stack)
+                stack.append((following, _calls(following[0])))
     return recursive
 
 
-def _calls(defined: Defined) -> Iterator[Defined]:
+def _recursion(cycle: list[Use], last: Use) -> Diagnostic:
+    """`cycle` leads from a definition through calls to the `last` one, of that definition again."""
+    first = cycle[0][0]
+    name = first.node.name
+    labels = [Label(last[1], f"calls `{name}` again"), Label(first.name_span, f"`{name}` is defined here")]
+    labels += [Label(span, f"calls `{d.node.name}`") for d, span in cycle[1:]]
+    steps = " -> ".join([*(d.node.name for d, _ in cycle), name])
+    return kinds.RECURSION(*labels, name=name, steps=steps)
+
+
+def _calls(defined: Defined) -> Iterator[Use]:
     """The definitions that the body of one mentions."""
-    hidden = {f.name for f in defined.node.formals}
-    seen: set[str] = set()
+    seen = {f.name for f in defined.node.formals}
     for node in defined.node.walk():
-        name = None
-        if isinstance(node, t.Call) and isinstance(node.callee, t.Name | t.Access):
-            inner = node.callee.base if isinstance(node.callee, t.Access) else node.callee
-            name = inner.id if isinstance(inner, t.Name) else None
+        callees: tuple[t.Node, ...] = ()
+        if isinstance(node, t.Call):
+            callees = (node.callee.base if isinstance(node.callee, t.Access) else node.callee,)
         elif isinstance(node, t.Pipe):
-            for stage in node.stages:
-                if isinstance(stage, t.Name) and stage.id not in hidden | seen:
-                    seen.add(stage.id)
-                    found = defined.file.lookup(stage.id)
-                    if found is not None:
-                        yield found
-        if name is not None and name not in hidden | seen:
-            seen.add(name)
-            found = defined.file.lookup(name)
-            if found is not None:
-                yield found
+            callees = node.stages
+        for callee in callees:
+            if isinstance(callee, t.Name) and callee.id not in seen:
+                seen.add(callee.id)
+                found = defined.file.lookup(callee.id)
+                if found is not None:
+                    yield found, callee.span

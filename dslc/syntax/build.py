@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from lark import Token, Tree
 
@@ -12,7 +12,10 @@ from dslc.source import Source, Span
 from dslc.syntax import tree as t
 
 MAX_DEPTH = 100
+MAX_STAGES = 3_000
 MAX_INT = 2**63 - 1
+
+N = TypeVar("N", bound=t.Node)
 
 
 class Refused(Exception):
@@ -56,13 +59,16 @@ class _Builder:
         else:
             span = Span(self.source, self.base + meta.start_pos, self.base + meta.end_pos)
         result = getattr(self, "on_" + node.data)(span, *children)
-        if isinstance(result, t.Node):
-            depth = 1 + max((self.depth.get(id(c), 0) for c in result.children()), default=0)
-            if depth > MAX_DEPTH:
-                raise Refused(kinds.TOO_DEEP(Label(span), what="operations", limit=MAX_DEPTH))
-            self.depth[id(result)] = depth
-            self.alive.append(result)
-        return result
+        return self.measured(result) if isinstance(result, t.Node) else result
+
+    def measured(self, node: N) -> N:
+        """Note how deep a node is; every node that has children passes here, or its depth would not count."""
+        depth = 1 + max((self.depth.get(id(c), 0) for c in node.children()), default=0)
+        if depth > MAX_DEPTH:
+            raise Refused(kinds.TOO_DEEP(Label(node.span), what="operations", limit=MAX_DEPTH))
+        self.depth[id(node)] = depth
+        self.alive.append(node)
+        return node
 
     def token_span(self, token: Token) -> Span:
         return Span(self.source, self.base + (token.start_pos or 0), self.base + (token.end_pos or 0))
@@ -254,6 +260,8 @@ class _Builder:
 
     def on_pipe(self, span: Span, value: t.Expr, stage: t.Expr) -> t.Pipe:
         if isinstance(value, t.Pipe):
+            if len(value.stages) == MAX_STAGES:
+                raise Refused(kinds.TOO_DEEP(Label(span), what="stages of a pipe", limit=MAX_STAGES))
             return t.Pipe(value.value, (*value.stages, stage), span=span)
         return t.Pipe(value, (stage,), span=span)
 
@@ -293,15 +301,16 @@ class _Builder:
         result: t.Expr = first
         factors: list[Any] = []
         for symbol, operand in zip(map(str, rest[::2]), rest[1::2], strict=True):
-            here = first.span.to(operand.span)
             if symbol in ("*", "/"):
                 factors = factors or [("*", result)]
                 factors.append((symbol, operand))
-                result = t.Product(tuple(factors), span=here)
-            else:
-                result = t.Binary("//" if symbol == "//" else "%", result, operand, span=here)
+                continue
+            if factors:
+                result = self.measured(t.Product(tuple(factors), span=first.span.to(factors[-1][1].span)))
                 factors = []
-        return result
+            here = first.span.to(operand.span)
+            result = self.measured(t.Binary("//" if symbol == "//" else "%", result, operand, span=here))
+        return t.Product(tuple(factors), span=span) if factors else result
 
     def on_minus(self, span: Span, _sign: Token, operand: t.Expr) -> t.Negative:
         return t.Negative(operand, span=span)
@@ -321,7 +330,11 @@ class _Builder:
         return base
 
     def on_args(self, span: Span, *arguments: Any) -> tuple[t.Argument, ...]:
-        return tuple(a if isinstance(a, t.Argument) else t.Argument(a, span=a.span) for a in arguments if a is not None)
+        return tuple(
+            a if isinstance(a, t.Argument) else self.measured(t.Argument(a, span=a.span))
+            for a in arguments
+            if a is not None
+        )
 
     def on_named_arg(self, span: Span, name: Token, value: t.Expr) -> t.Argument:
         return t.Argument(value, str(name), span=span)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from lark import Token
 
@@ -37,12 +38,32 @@ SYMBOLS = {
 EXPRESSION = {"NAME", "INT", "FLOAT", "LPAR", "MINUS", "TRUE", "FALSE"}
 OPERATORS = {"PLUS", "MINUS", "TIMES", "DIVIDE", "FLOORDIV", "MODULO"}
 
+#: Words and symbols that go on with an expression, as operators do.
+CONTINUES = {
+    "+", "-", "*", "/", "//", "%", "^", "<", "<=", ">", ">=", "==", "!=", "|>", "or", "and", "if", "else",
+    ".", "(", "[",
+}  # fmt: skip
+
 
 def character(c: str) -> str:
     """`'а' (U+0430 CYRILLIC SMALL LETTER A)`"""
     name = unicodedata.name(c, "")
     code = f"U+{ord(c):04X}" + (f" {name}" if name else "")
     return f"`{c}` ({code})" if c.isprintable() else code
+
+
+def greek(c: str) -> str | None:
+    """The name of a Greek letter, as one writes it in a spec.
+
+    >>> greek("α"), greek("Σ"), greek("λ"), greek("a")
+    ('alpha', 'Sigma', 'lam', None)
+    """
+    found = re.match(r"GREEK (SMALL|CAPITAL) LETTER (?:FINAL )?(\w+)|GREEK (\w+) SYMBOL$", unicodedata.name(c, ""))
+    if found is None:
+        return None
+    name = (found[2] or found[3]).lower()
+    name = "lam" if name == "lamda" else name  # `lambda` is a word of Python
+    return name.capitalize() if found[1] == "CAPITAL" else name
 
 
 def unexpected_character(source: Source, offset: int) -> Diagnostic:
@@ -60,19 +81,28 @@ def unexpected_character(source: Source, offset: int) -> Diagnostic:
         if found in FOREIGN:
             span = Span(source, offset, offset + length)
             return kinds.FOREIGN_OPERATOR(Label(span), found=found, instead=FOREIGN[found])
-    folded = LOOK_ALIKE.get(c) or unicodedata.normalize("NFKC", c)
+    plain = unicodedata.normalize("NFKC", c)
+    name = greek(plain) if len(plain) == 1 else None
+    if name is not None:
+        alike = LOOK_ALIKE.get(c) if c.isupper() else None
+        help = f"write `{alike}`, which looks alike, or `{name}`" if alike else f"spell the letter out: `{name}`"
+        return kinds.STRANGE_CHARACTER(Label(here), character=character(c), help=help)
+    folded = LOOK_ALIKE.get(c) or plain
     if not c.isascii() and folded.isascii() and folded.strip():
         return kinds.STRANGE_CHARACTER(
             Label(here), character=character(c), help=f"write `{folded}`, which looks alike", fix=Fix(here, folded)
         )
-    help = "names are made of the letters a-z, A-Z, digits and underscores" if c.isalpha() else None
-    return kinds.STRANGE_CHARACTER(Label(here), character=character(c), help=help)
+    letters = "names are made of the letters a-z, A-Z, digits and underscores" if c.isalpha() else None
+    return kinds.STRANGE_CHARACTER(Label(here), character=character(c), help=letters)
 
 
 def unexpected_token(
-    token: Token, accepted: set[str], tokens: list[Token], span_of: Callable[[Token], Span]
+    token: Token, accepted: set[str], tokens: list[Token], span_of: Callable[[Token], Span], symbols: Mapping[str, str]
 ) -> Diagnostic:
-    """The parser met a token that cannot stand here, where one of the `accepted` types could."""
+    """The parser met a token that cannot stand here, where one of the `accepted` types could.
+
+    `symbols` tells how the token types are spelt that stand for one word or symbol.
+    """
     position = next((i for i, other in enumerate(tokens) if other is token), len(tokens))
     before = tokens[position - 1] if position else None
     after = tokens[position + 1] if position + 1 < len(tokens) else None
@@ -92,7 +122,7 @@ def unexpected_token(
         return kinds.BLOCK_EXPECTED(Label(span_of(token) if token.type != "$END" else span), found=found)
     if "COLON" in accepted and token.type == "_NL" and _opens_block(tokens, position):
         return kinds.COLON_EXPECTED(here, found=found, fix=Fix(span, ":"))
-    expected = _expected(accepted)
+    expected = _expected(accepted, symbols)
     if _is_word(token):
         if "NAME" in accepted:
             return kinds.RESERVED_WORD(here, expected=expected, word=token.value)
@@ -139,7 +169,7 @@ def _foreign(
     return None
 
 
-def _expected(accepted: set[str]) -> str:
+def _expected(accepted: set[str], symbols: Mapping[str, str]) -> str:
     """A phrase for a set of tokens, most telling first."""
     phrases: list[str] = []
     rest = set(accepted)
@@ -151,18 +181,16 @@ def _expected(accepted: set[str]) -> str:
     elif rest >= EXPRESSION:
         phrases.append("an expression")
         rest -= EXPRESSION | {"PARAM", "STRING", "NOT"}
+    elif rest >= OPERATORS and "ELSE" in rest and "RPAR" not in rest:
+        return "`else` and the other value"  # a select that has only one
     elif rest >= OPERATORS:
         phrases.append("an operator")
-        rest -= OPERATORS | {"IF", "OR", "AND", "CIRCUMFLEX", "LESSTHAN", "MORETHAN", "DOT", "LPAR", "LSQB", "ELSE"}
+        rest = {name for name in rest if symbols.get(name) not in CONTINUES}
     if "NAME" in rest:
         phrases.append("a name")
         rest -= {"NAME", "PARAM"}
-    for terminal in sorted(rest):
-        if terminal in SYMBOLS:
-            phrases.append(SYMBOLS[terminal])
-        elif not terminal.startswith("_"):
-            phrases.append(f"`{terminal.lower()}`")
-    phrases = list(dict.fromkeys(phrases)) or ["something else"]
+    words = [SYMBOLS.get(name) or (f"`{symbols[name]}`" if name in symbols else "") for name in sorted(rest)]
+    phrases = list(dict.fromkeys([*phrases, *sorted(filter(None, words))])) or ["something else"]
     if len(phrases) == 1:
         return phrases[0]
     return ", ".join(phrases[:-1]) + " or " + phrases[-1]

@@ -10,14 +10,16 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from lark import Lark, Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+from lark.lexer import PatternStr
 
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Diagnostic, Label, Reporter
@@ -26,6 +28,17 @@ from dslc.syntax import explain
 from dslc.syntax import tree as t
 from dslc.syntax.build import Refused, build
 from dslc.syntax.layout import Layout, LayoutError
+
+#: The longest file of the library has some 2,500 words and symbols, and 30 definitions.
+MAX_TOKENS = 50_000
+MAX_DEFINITIONS = 1_000
+
+
+#: How a line begins that is a statement of some block.
+STATEMENT = re.compile(
+    r"(param|frozen|state|slot|use|size|for|scan|start|if|elif|else|training|inference|checkpoint|backward|minimize"
+    r"|maximize|using|metric|freeze|expose)\b|\w+(\[[^\]\n]*\])?(, *\w+(\[[^\]\n]*\])?)* *(\+|max|min)?(=|<-)"
+)
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,8 @@ class Parsed:
     comments: list[Comment] = field(default_factory=list)
     #: names of definitions with a syntax error: known to exist, not to be complained about
     broken: set[str] = field(default_factory=set)
+    #: the text was refused before it could be taken apart
+    unread: bool = False
 
 
 # ---- loading -------------------------------------------------------------------------------------
@@ -84,11 +99,8 @@ def _scan_characters(source: Source, reporter: Reporter) -> bool:
         if length > MAX_LINE:
             reporter.add(kinds.LINE_TOO_LONG(Label(Span(source, start, start + 1)), limit=MAX_LINE, found=length))
             good = False
-    if source.text.isascii() and source.text.isprintable():
-        return good
-    for offset, character in enumerate(source.text):
-        if character in "\n\t" or (character.isascii() and character.isprintable()):
-            continue
+    for match in re.finditer(r"[^\n\t -~]", source.text):
+        offset, character = match.start(), match.group()
         category = unicodedata.category(character)
         if category == "Cc":
             kind = kinds.CONTROL_CHARACTER
@@ -99,6 +111,22 @@ def _scan_characters(source: Source, reporter: Reporter) -> bool:
         reporter.add(kind(Label(Span(source, offset, offset + 1)), character=explain.character(character)))
         return False
     return good
+
+
+def _scan_length(source: Source, reporter: Reporter) -> bool:
+    """Refuse what would keep the parser busy for seconds. Counts a little more than the lexer will find."""
+    words = re.finditer(r'#[^\n]*|"[^"\n]*"|\w+|[^\w\s]', source.text)
+    beyond = next(islice(words, MAX_TOKENS, None), None)
+    if beyond is not None:
+        place = Label(Span(source, beyond.start(), beyond.end()))
+        reporter.add(kinds.TOO_MUCH_WORK(place, what="words and symbols in a file", limit=MAX_TOKENS))
+        return False
+    starts = next(islice(chunks(source), MAX_DEFINITIONS, None), None)
+    if starts is not None:
+        place = Label(Span(source, starts[0], starts[0] + 1))
+        reporter.add(kinds.TOO_MUCH_WORK(place, what="definitions in a file", limit=MAX_DEFINITIONS))
+        return False
+    return True
 
 
 # ---- the parser ----------------------------------------------------------------------------------
@@ -134,21 +162,31 @@ def parse(source: Source, reporter: Reporter) -> Parsed:
     'f'
     """
     parsed = Parsed(source, t.Module((), span=Span(source, 0, len(source.text))))
-    if not _scan_characters(source, reporter):
+    if not _scan_characters(source, reporter) or not _scan_length(source, reporter):
+        parsed.unread = True
         return parsed
     parsed.comments = list(_comments(source))
     definitions: list[t.Definition] = []
-    found_any = False
+    last: list[t.Definition] | Diagnostic | None = None
     for start, end in chunks(source):
-        found_any = True
+        stray = last is not None and STATEMENT.match(source.text, start) is not None
+        if stray and isinstance(last, Diagnostic):
+            continue  # it belongs to the definition above, of which one message is enough
         outcome = parse_definition(source, start, end)
         if isinstance(outcome, Diagnostic):
+            if stray and definitions and not isinstance(definitions[-1], t.Import | t.Train):
+                parsed.broken.add(definitions.pop().name)  # type: ignore[union-attr]
+                outcome = replace(outcome, help="indent it, if it belongs to the definition above")
+            elif outcome.code == "E0106" and (below := STATEMENT.match(source.text, end)):
+                word = Span(source, below.start(), below.end()).word(below.group().split("[")[0].split()[0])
+                outcome = kinds.BLOCK_EXPECTED(Label(word), found=f"`{word.text}` at the margin")
             reporter.add(outcome)
             words = source.text[start:end].split("(")[0].split("[")[0].split()
             parsed.broken.update(words[1:2])
         else:
             definitions.extend(outcome)
-    if not found_any:
+        last = outcome
+    if last is None:
         reporter.add(kinds.EMPTY(Label(Span(source, 0, 0))))
     parsed.module = t.Module(tuple(definitions), span=parsed.module.span)
     return parsed
@@ -203,9 +241,16 @@ def parse_definition(source: Source, start: int, end: int) -> list[t.Definition]
     except UnexpectedCharacters as error:
         return explain.unexpected_character(source, start + (error.pos_in_stream or 0))
     except UnexpectedToken as error:
-        return explain.unexpected_token(error.token, _accepted(text, tokens, error.token), tokens, span_of)
+        accepted = _accepted(text, tokens, error.token)
+        return explain.unexpected_token(error.token, accepted, tokens, span_of, _symbols())
     except Refused as error:
         return error.diagnostic
+
+
+@cache
+def _symbols() -> dict[str, str]:
+    """How the words and symbols of the grammar are spelt, by the names that lark gives them."""
+    return {x.name: x.pattern.value for x in _lark().terminals if isinstance(x.pattern, PatternStr)}
 
 
 def _accepted(text: str, tokens: list[Token], bad: Token) -> set[str]:

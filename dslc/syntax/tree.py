@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Literal, Union
 
 from dslc.source import NOWHERE, Span
@@ -27,8 +28,8 @@ class Node:
 
     def children(self) -> Iterator[Node]:
         """The nodes directly below this one, in source order."""
-        for f in fields(self):
-            value = getattr(self, f.name)
+        for name in _parts(type(self)):  # type: ignore[arg-type]
+            value = getattr(self, name)
             if isinstance(value, Node):
                 yield value
             elif isinstance(value, tuple):
@@ -45,6 +46,12 @@ class Node:
             node = stack.pop()
             yield node
             stack.extend(reversed(list(node.children())))
+
+
+@cache
+def _parts(node: type[Node]) -> tuple[str, ...]:
+    """The fields of a kind of node that may hold further nodes."""
+    return tuple(f.name for f in fields(node) if f.name != "span")
 
 
 # ---- expressions ---------------------------------------------------------------------------------

@@ -1,2 +1,2 @@
 fn last(x: [N, T]) -> y: [N]:
-    y[n] = x[n, wrap(-1)]
+    y[n] = x[n, T - 1]

@@ -1,2 +1,2 @@
-fn steps(x: [N, T]) -> y: [N, T - 1] where T - 1 >= 1:
+fn steps(x: [N, T]) -> y: [N, T - 1] where T >= 2:
     y[n, t] = x[n, t + 1]

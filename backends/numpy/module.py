@@ -1,0 +1,471 @@
+"""A whole NumPy module as text: parameters, forward, gradients, training step, weights on disk."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dslc.backends.numpy import runtime
+from dslc.backends.numpy.lower import DTYPES, HELPERS, Body, Line, Lowering, size_code
+
+from dslc.autodiff.reverse import gradients, ones
+from dslc.check import program as p
+from dslc.check.derivatives import tensors_in
+from dslc.ir import nodes as ir
+from dslc.ir.build import Builder, Unit, Value, build, build_train
+from dslc.ir.stabilise import stabilise
+from dslc.sizes import Size, tidy
+
+FLOATS = {"f32": "np.float32", "f64": "np.float64"}
+
+SAVE = '''
+def save(params, path):
+    """Write parameters to a safetensors file."""
+    from safetensors.numpy import save_file
+
+    save_file({name: np.ascontiguousarray(value) for name, value in params.items()}, path)
+
+
+def load(path):
+    """Read parameters from a safetensors file; names and shapes must be those of this model."""
+    from safetensors.numpy import load_file
+
+    found = load_file(path)
+    if found.keys() != PARAMS.keys():
+        missing, extra = sorted(PARAMS.keys() - found.keys()), sorted(found.keys() - PARAMS.keys())
+        raise ValueError(f"{path} holds the weights of another model: missing {missing[:3]}, unknown {extra[:3]}")
+    for name, (shape, *_) in PARAMS.items():
+        if found[name].shape != shape:
+            raise ValueError(f"{path}: {name} has the shape {found[name].shape}, expected {shape}")
+    return {name: found[name].astype(DTYPE) for name in PARAMS}
+'''
+
+ENTRY = '''
+def entry(name, value, dtype, shape):
+    """An argument as an array of the expected shape; names in the shape take their size from it."""
+    value = np.asarray(value)
+    if value.dtype.kind not in ("iub" if np.dtype(dtype).kind in "ib" else "fiu"):
+        raise TypeError(f"{name}: expected {np.dtype(dtype).name}, found {value.dtype}")
+    if value.ndim != len(shape):
+        raise ValueError(f"{name}: expected {len(shape)} axes {shape}, found the shape {value.shape}")
+    for axis, (found, wanted) in enumerate(zip(value.shape, shape)):
+        if isinstance(wanted, int) and found != wanted:
+            raise ValueError(f"{name}: expected {wanted} along axis {axis}, found {found}")
+    return value.astype(dtype, copy=False)
+
+
+def below(name, value, limit):
+    """Whole numbers used as positions must be in range."""
+    wrong = (value < 0) | (value >= limit)
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise ValueError(f"{name}: expected 0 <= value < {limit}, found {value[at]} at {at}")
+'''
+
+
+@dataclass
+class Function:
+    """One generated function."""
+
+    name: str
+    arguments: list[str]
+    doc: str
+    lowering: Lowering
+    prologue: list[str] = field(default_factory=list)
+    epilogue: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        lines = ['@np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")']
+        lines += [f"def {self.name}({', '.join(self.arguments)}):", f'    """{self.doc}"""']
+        lines += [f"    {x}" for x in self.prologue]
+        lines += _commented(self.lowering.lines)
+        lines += [f"    {x}" for x in self.epilogue]
+        return "\n".join(lines)
+
+
+def _commented(lines: Sequence[Line]) -> list[str]:
+    """Lines with the spec line that they come from above them, once."""
+    out: list[str] = []
+    last: tuple[str, int] | None = None
+    for line in lines:
+        span = line.span
+        if span is not None and span.source.text:
+            here = (span.source.name.rsplit("/", 1)[-1], span.line)
+            if here != last:
+                spec = " ".join(span.source.line(span.line).split("#")[0].split())
+                space = line.text[: len(line.text) - len(line.text.lstrip())]
+                word = "gradient of " if line.backward else ""
+                out.append(f"    {space}# {word}{here[0]}:{here[1]}  {spec}")
+                last = here
+        comment = f"  # {line.comment}" if line.comment else ""
+        out.append(f"    {line.text}{comment}")
+    return out
+
+
+@dataclass
+class ModuleText:
+    """What a module is made of, before it is joined."""
+
+    name: str
+    source: str
+    dtype: str
+    random: bool = False
+    used: set[str] = field(default_factory=set)
+
+
+def symbols(unit: Unit) -> dict[str, tuple[str, int]]:
+    """Where each symbolic size can be read off: input name and axis."""
+    found: dict[str, tuple[str, int]] = {}
+    for name, node in unit.inputs.items():
+        if node.role == "input":
+            for axis, size in enumerate(node.shape):
+                if getattr(size, "is_Symbol", False):
+                    found.setdefault(size.name, (name, axis))
+    return found
+
+
+def generate(
+    model: p.Instance, train: p.TrainProgram | None, optimizer: p.Instance | None, source: str, dtype: str = "f32"
+) -> str:
+    """The text of the module of a model, with training when the spec has a `train` for it."""
+    text = ModuleText(model.name, source, FLOATS[dtype])
+    forward_unit = build(model, "inference")
+    forward = forward_function(text, model, forward_unit)
+    parts = [forward]
+    train_unit = None
+    if train is not None:
+        train_unit = build_train(train)
+        parts.append(gradient_function(text, train, train_unit))
+    unit = train_unit or forward_unit
+    header = (
+        f'"""{model.name}, compiled by dslc from {source}: needs numpy alone."""\n\nimport math\n\nimport numpy as np\n'
+    )
+    tables = parameter_table(text, unit)
+    init = init_function(text, unit)
+    blocks = [header, tables, init, *(f.text() for f in parts)]
+    if train is not None and optimizer is not None and train_unit is not None:
+        blocks += optimizer_functions(text, train, optimizer, train_unit)
+    helpers = "\n\n\n".join(inspect.getsource(getattr(runtime, h)).strip() for h in HELPERS if h in text.used)
+    blocks.append(SAVE.strip())
+    blocks.append(
+        "# ---- what the functions above are made of ----\n" + ENTRY.rstrip() + ("\n\n\n" + helpers if helpers else "")
+    )
+    return "\n\n\n".join(b.strip("\n") for b in blocks) + "\n"
+
+
+def prepare(text: ModuleText, unit: Unit, with_seed: bool) -> tuple[Lowering, list[str], list[str]]:
+    """A lowering whose inputs have names, the arguments, and the lines that check them."""
+    low = Lowering(text.dtype)
+    where = symbols(unit)
+    low.taken |= set(where)
+    inputs = [(n, x) for n, x in unit.inputs.items() if x.role == "input"]
+    states = [(n, x) for n, x in unit.inputs.items() if x.role == "state"]
+    arguments = ["params", *(n for n, _ in inputs)]
+    low.taken |= {n for n, _ in inputs}
+    prologue: list[str] = []
+    for name, node in inputs:
+        low.names[node] = name
+        shape = "".join(f"{size_code(s)!r}, " if not isinstance(s, int) else f"{s}, " for s in node.shape)
+        dtype = low.numpy_dtype(node.dtype) if node.dtype in ("float", "f32") else DTYPES[node.dtype]
+        prologue.append(f'{name} = entry("{name}", {name}, {dtype}, ({shape.strip()}))')
+    for symbol, (name, axis) in where.items():
+        prologue.append(f"{symbol} = {name}.shape[{axis}]")
+    if states:
+        arguments.append("state")
+        for path, node in states:
+            low.names[node] = low.fresh(path)
+            prologue.append(f'{low.names[node]} = state["{path}"]')
+    if with_seed:
+        arguments.append("seed=0")
+    return low, arguments, prologue
+
+
+def bounds(unit: Unit, tensors: Sequence[p.Tensor]) -> list[str]:
+    lines = []
+    for tensor in tensors:
+        if tensor.below is not None and tensor.name in unit.inputs:
+            lines.append(f'below("{tensor.name}", {tensor.name}, {size_code(tensor.below)})')
+    return lines
+
+
+def uses_random(roots: Sequence[ir.Node]) -> bool:
+    for node in ir.schedule(tuple(roots)):
+        inner = ir.inside(node)[0] if isinstance(node, ir.Scan) else []
+        for x in (node, *inner):
+            if any(isinstance(s, ir.Rand) for b in ir.bodies(x) for s in ir.scalars(b)):
+                return True
+    return False
+
+
+def bind_params(low: Lowering, unit: Unit, roots: Sequence[ir.Node]) -> list[str]:
+    """Local names for the parameters that a function reads."""
+    needed = {x for x in _all_nodes(roots) if isinstance(x, ir.Input) and x.role == "param"}
+    lines = []
+    for path, node in unit.inputs.items():
+        if node in needed:
+            low.names[node] = low.fresh(path)
+            lines.append(f'{low.names[node]} = params["{path}"]')
+    return lines
+
+
+def _all_nodes(roots: Sequence[ir.Node]) -> list[ir.Node]:
+    found: list[ir.Node] = []
+    for node in ir.schedule(tuple(roots)):
+        found.append(node)
+    return found
+
+
+def forward_function(text: ModuleText, model: p.Instance, unit: Unit) -> Function:
+    outputs = stabilise(unit.outputs)
+    roots = list(outputs.values())
+    random = uses_random(roots)
+    low, arguments, prologue = prepare(text, unit, random)
+    prologue += bounds(unit, model.inputs)
+    prologue += bind_params(low, unit, roots)
+    low.run(roots)
+    text.used |= low.used
+    names = {k: low.tensor(v) for k, v in outputs.items()}
+    if len(names) == 1:
+        epilogue = [f"return {next(iter(names.values()))}"]
+    else:
+        epilogue = ["return {" + ", ".join(f'"{k}": {v}' for k, v in names.items()) + "}"]
+    doc = f"The outputs of {model.name} for inference: {', '.join(names)}."
+    return Function("forward", arguments, doc, low, prologue, epilogue)
+
+
+def gradient_function(text: ModuleText, train: p.TrainProgram, unit: Unit) -> Function:
+    outputs = stabilise({**unit.outputs, **{f"state {k}": v for k, v in unit.updates.items()}})
+    loss = outputs["loss"]
+    frozen = unit.frozen | {q for q in unit.params for f in train.frozen if q == f or q.startswith(f + ".")}
+    trained = [q for q in unit.params if q in unit.inputs and q not in frozen]
+    grads = gradients({loss: ones((), loss.dtype)}, [unit.inputs[q] for q in trained])
+    forward_roots = list(outputs.values())
+    roots = [*forward_roots, *grads]
+    text.random = uses_random(roots)
+    low, arguments, prologue = prepare(text, unit, text.random)
+    prologue += bounds(unit, train.instance.inputs)
+    prologue += bind_params(low, unit, roots)
+    low.run(forward_roots, roots)
+    low.backward = True
+    low.run(grads, roots)
+    text.used |= low.used
+    epilogue = ["grads = {"]
+    epilogue += [f'    "{q}": {low.tensor(g)},' for q, g in zip(trained, grads, strict=True)]
+    epilogue += ["}"]
+    metrics = {k: low.tensor(v) for k, v in outputs.items() if k != "loss" and not k.startswith("state ")}
+    updates = {k[6:]: low.tensor(v) for k, v in outputs.items() if k.startswith("state ")}
+    extra = "{" + ", ".join(f'"{k}": {v}' for k, v in {**metrics}.items()) + "}"
+    nexts = "{" + ", ".join(f'"{k}": {v}' for k, v in updates.items()) + "}"
+    epilogue.append(f"return {low.tensor(loss)}, grads, {extra}, {nexts}")
+    doc = "The loss of a batch, its gradients by parameter, the metrics, and the next values of states."
+    return Function("loss_grad_metrics", arguments, doc, low, prologue, epilogue)
+
+
+# ---- parameters --------------------------------------------------------------------------------------
+
+
+def parameter_table(text: ModuleText, unit: Unit) -> str:
+    lines = [f"DTYPE = {text.dtype}", "", "#: parameter -> shape, initialiser, its numbers", "PARAMS = {"]
+    for path, declaration in unit.params.items():
+        shape = "".join(f"{size_code(s)}, " for s in declaration.tensor.shape).strip()
+        low = Lowering(text.dtype)
+        numbers = [Body(low, ()).scalar(Builder(unit, "inference").scalar(a, {})).code for a in declaration.init_args]
+        fans = fan(unit, path)
+        rest = "".join(
+            f", {n}" for n in (*numbers, *(fans if declaration.initializer in ("glorot", "he", "lecun") else ()))
+        )
+        lines.append(f'    "{path}": (({shape}), "{declaration.initializer}"{rest}),')
+    lines.append("}")
+    if unit.states:
+        lines += ["", "#: state -> shape, value at the start", "STATE = {"]
+        for path, state in unit.states.items():
+            shape = "".join(f"{size_code(s)}, " for s in state.tensor.shape).strip()
+            value = Body(Lowering(text.dtype), ()).scalar(Builder(unit, "inference").scalar(state.value, {})).code
+            lines.append(f'    "{path}": (({shape}), {value}),')
+        lines.append("}")
+    return "\n".join(lines)
+
+
+def fan(unit: Unit, path: str) -> tuple[str, str]:
+    """How many numbers go into one result, and from how many results one is used: by the axes that are summed."""
+    node = unit.inputs[path]
+    for x in ir.schedule(tuple(unit.outputs.values())):
+        for y in (x, *(ir.inside(x)[0] if isinstance(x, ir.Scan) else ())):
+            if isinstance(y, ir.Comp) and y.op == "sum":
+                for s in ir.scalars(y.body):
+                    if isinstance(s, ir.Read) and s.tensor is node:
+                        into: Size = 1
+                        out: Size = 1
+                        for place, size in zip(s.places, node.shape, strict=True):
+                            summed = isinstance(place, ir.Affine) and any(n >= len(y.shape) for n, _ in place.terms)
+                            if summed:
+                                into = tidy(into * size)
+                            else:
+                                out = tidy(out * size)
+                        return size_code(into), size_code(out)
+    count: Size = 1
+    for size in node.shape[:-1]:
+        count = tidy(count * size)
+    return size_code(count), size_code(node.shape[-1]) if node.shape else "1"
+
+
+INIT = '''
+def init(seed=0):
+    """Fresh parameters; the same seed gives the same ones."""
+    params = {}
+    for number, (name, (shape, kind, *numbers)) in enumerate(PARAMS.items()):
+        count = math.prod(shape)
+        element = np.arange(count)
+        flat = 2.0 * draw(seed, number, element) - 1.0
+        normal = np.sqrt(-2.0 * np.log(np.maximum(draw(seed, number, element), 1e-7)))
+        normal *= np.cos(2.0 * np.pi * draw(seed, number, element, 1))
+        match kind:
+            case "zeros" | "given":
+                value = np.zeros(count)
+            case "ones":
+                value = np.ones(count)
+            case "constant":
+                value = np.full(count, numbers[0])
+            case "glorot":
+                value = flat * np.sqrt(6.0 / (numbers[0] + numbers[1]))
+            case "he":
+                value = normal * np.sqrt(2.0 / numbers[0])
+            case "lecun":
+                value = normal * np.sqrt(1.0 / numbers[0])
+            case "normal":
+                value = normal * (numbers[0] if numbers else 1.0)
+            case "uniform":
+                low, high = (-1.0, 1.0) if not numbers else numbers if len(numbers) == 2 else (-numbers[0], numbers[0])
+                value = low + (high - low) * (flat + 1.0) / 2.0
+            case "identity":
+                value = np.eye(*shape)
+            case "orthogonal":
+                tall = normal.reshape(shape) if shape[0] >= shape[1] else normal.reshape(shape[::-1])
+                q, r = np.linalg.qr(tall)
+                q = q * np.sign(np.diag(r))
+                value = (q if shape[0] >= shape[1] else q.T) * (numbers[0] if numbers else 1.0)
+        params[name] = value.reshape(shape).astype(DTYPE)
+'''
+
+
+def init_function(text: ModuleText, unit: Unit) -> str:
+    text.used.add("draw")
+    lines = [INIT.strip()]
+    for path, declaration in unit.params.items():
+        if declaration.value is None:
+            continue
+        low = Lowering(text.dtype)
+        builder = Builder(unit, "inference")
+        env = {index: k for k, index in enumerate(declaration.indices)}
+        shape = declaration.tensor.shape
+        node = ir.comp(shape, builder.scalar(declaration.value, env))
+        code = low.full(low.comp(node), shape) if isinstance(node, ir.Comp) else low.tensor(node)
+        text.used |= low.used
+        lines += ["    " + line.text for line in low.lines]
+        lines.append(f'    params["{path}"][...] = {code}')
+    lines.append("    return params")
+    if unit.states:
+        lines += ["", "", "def init_state():", '    """States as they are before the first step."""']
+        lines.append("    return {name: np.full(shape, value, DTYPE) for name, (shape, value) in STATE.items()}")
+    return "\n".join(lines)
+
+
+# ---- the optimiser ---------------------------------------------------------------------------------------
+
+
+def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.Instance, unit: Unit) -> list[str]:
+    """The update of one parameter, elementwise, and the training step around it."""
+    own = Unit()
+    builder = Builder(own, "training")
+    low = Lowering(text.dtype)
+    low.taken -= {"params", "state", "seed"}
+    slots = [s.tensor.name for s in optimizer.states]
+    arguments: list[str] = []
+    for tensor in optimizer.inputs:
+        node = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, tensor.shape))
+        builder.values[tensor] = Value(node, False)
+        low.names[node] = low.fresh(tensor.name)
+        arguments.append(tensor.name)
+    for state in optimizer.states:
+        tensor = state.tensor
+        node = ir.intern(ir.Input(tensor.name, "state", tensor.dtype, tensor.shape))
+        builder.values[tensor] = Value(node, False)
+        low.names[node] = low.fresh(tensor.name)
+    builder.statements(optimizer.body)
+    roots = list(own.updates.values())
+    low.run(roots)
+    text.used |= low.used
+    used = "".join(line.text for line in low.lines)
+    needed = ["param", "grad", *(a for a in arguments if a not in ("param", "grad") and re.search(rf"\b{a}\b", used))]
+    lines = [f"def {optimizer.name}({', '.join([*needed, *slots])}):"]
+    lines.append('    """One step of the optimiser for one parameter; gives its next value and those of the slots."""')
+    lines += _commented(low.lines)
+    values = {name: low.tensor(node) for name, node in own.updates.items()}
+    lines.append("    return " + ", ".join(values.get(n, n) for n in ("param", *slots)))
+    hyper = {}
+    for tensor in optimizer.inputs:
+        if tensor.name in ("param", "grad", "step", "grad_norm"):
+            continue
+        given = train.optimizer_args.get(tensor.name)
+        hyper[tensor.name] = repr(_default(optimizer, tensor.name)) if given is None else _stepped(text, given)
+    step = [f"def train_step(params, opt, {', '.join(n for n, x in unit.inputs.items() if x.role == 'input')}):"]
+    step.append('    """Loss, gradients and update in one, in place; `opt` also carries the loss and the metrics."""')
+    step.append('    step = opt["step"] = opt["step"] + 1')
+    inputs = [n for n, x in unit.inputs.items() if x.role == "input"]
+    call = ["params", *inputs]
+    if unit.states:
+        call.append('opt["state"]')
+    if text.random:
+        call.append('seed=opt["seed"] + step')
+    step.append(f'    opt["loss"], grads, opt["metrics"], state = loss_grad_metrics({", ".join(call)})')
+    if unit.states:
+        step.append('    opt["state"].update(state)')
+    if "grad_norm" in needed:
+        step.append("    grad_norm = np.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
+    step.append("    for name, grad in grads.items():")
+    keywords = [f"{n}={n if n in ('step', 'grad_norm') else hyper[n]}" for n in needed if n not in ("param", "grad")]
+    slot_reads = [f'{s}=opt["{s}"][name]' for s in slots]
+    targets = ["params[name][...]", *(f'opt["{s}"][name][...]' for s in slots)]
+    step.append(f"        {', '.join(targets)} = {optimizer.name}(")
+    step.append(f"            {', '.join(['params[name]', 'grad', *keywords, *slot_reads])}")
+    step.append("        )")
+    step.append("    return params, opt")
+    start = ["def init_opt(params, seed=0):", '    """The optimiser before its first step."""']
+    start.append("    return {")
+    start.append('        "step": 0,')
+    start.append('        "seed": seed,')
+    plain = Lowering(text.dtype)
+    for tensor in optimizer.inputs:
+        plain.names[builder.values[tensor].tensor] = hyper.get(tensor.name, tensor.name)
+    starts = {s.tensor.name: Body(plain, ()).scalar(builder.scalar(s.value, {})).code for s in optimizer.states}
+    for s in slots:
+        value = starts[s]
+        made = "np.zeros_like(value)" if value in ("0", "0.0") else f"np.full_like(value, {value})"
+        start.append(f'        "{s}": {{name: {made} for name, value in params.items()}},')
+    if unit.states:
+        start.append('        "state": init_state(),')
+    start.append("    }")
+    grad = [
+        "def loss_and_grad(params, *inputs, **options):",
+        '    """The loss of a batch and its gradients by parameter."""',
+    ]
+    grad.append("    loss, grads, _, _ = loss_grad_metrics(params, *inputs, **options)")
+    grad.append("    return loss, grads")
+    return ["\n".join(x) for x in (lines, start, grad, step)]
+
+
+def _default(optimizer: p.Instance, name: str) -> object:
+    return getattr(optimizer.statics[name], "value", None)
+
+
+def _stepped(text: ModuleText, given: p.Expr) -> str:
+    """An argument of the optimiser, which may depend on the number of the step."""
+    builder = Builder(Unit(), "training")
+    low = Lowering(text.dtype)
+    for tensor in tensors_in([given]):
+        node = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, ()))
+        builder.values[tensor] = Value(node, False)
+        low.names[node] = tensor.name
+    return Body(low, ()).scalar(builder.scalar(given, {})).code

@@ -1,0 +1,107 @@
+"""Counts, sizes and conditions in the words of messages."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+import sympy as sp
+
+from dslc.check.frame import Frame
+from dslc.check.values import Static
+from dslc.diagnostics import kinds
+from dslc.diagnostics.report import Diagnostic, Label
+from dslc.sizes import Size, show, tidy
+from dslc.syntax import tree as t
+
+
+def a(noun: str) -> str:
+    """A noun with its article.
+
+    >>> a("argument"), a("size")
+    ('an argument', 'a size')
+    """
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """A number of things.
+
+    >>> count(1, "axis", "axes"), count(2, "result")
+    ('1 axis', '2 results')
+    """
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def listed(names: Iterable[str], joint: str = "and") -> str:
+    """Names as they stand in a sentence.
+
+    >>> listed(["n", "k", "t"])
+    '`n`, `k` and `t`'
+    """
+    quoted = [f"`{name}`" for name in names]
+    return f" {joint} ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
+
+
+def near(name: str, names: Sequence[str], has: str = "it takes", none: str = "no arguments") -> str:
+    """Advice for a name that is none of those that there are."""
+    close = difflib.get_close_matches(name, names, 1)
+    return f"did you mean `{close[0]}`?" if close else f"{has} {listed(names) if names else none}"
+
+
+def indices(names: Sequence[str]) -> str:
+    return f"the {'index' if len(names) == 1 else 'indices'} {listed(names)}"
+
+
+def how(equal: bool | None) -> str:
+    return "are different" if equal is False else "are not known to be equal"
+
+
+def always_equal(frame: Frame, x: Size, y: Size) -> str:
+    first, second = (y, x) if isinstance(x, int) else (x, y)
+    return f"if they are always equal, say so: `where {frame.show(first)} == {frame.show(second)}`"
+
+
+def sized(frame: Frame, size: Size, written: str) -> str:
+    """A size with the name that the spec gives it: `` `O = 64` ``."""
+    value = frame.show(size)
+    return f"`{written} = {value}`" if written and written != value and written.isidentifier() else f"`{value}`"
+
+
+def named(frame: Frame, size: Size, written: str) -> str:
+    """A size by the name of the argument that gives it, where it was written so, else as a formula."""
+    binding = frame.names.get(written)
+    return written if isinstance(binding, Static) and binding.what == "argument" else frame.show(size)
+
+
+def not_divisible(*labels: Label, a: str, b: str, size: Size, help: str | None = None) -> Diagnostic:
+    """The quotient `size`, written as `a / b`, is not a whole number, or not known to be one."""
+    if sp.sympify(size, strict=True).is_number:
+        return kinds.NOT_DIVISIBLE(*labels, a=a, b=b, how="is not whole", help=help)
+    add = f"add `where {a} % {b} == 0`"
+    return kinds.NOT_DIVISIBLE(*labels, a=a, b=b, how="may not be exact", help=f"{add}, or {help}" if help else add)
+
+
+def positions(frame: Frame, size: Size) -> str:
+    """The places of an axis of this size."""
+    last = frame.show(tidy(size - 1))
+    return "only the position 0" if last == "0" else f"the positions 0 to {last}"
+
+
+def inequality(frame: Frame, e: Size) -> str:
+    """`e >= 0` with sums of positive terms on both sides: `T >= 10` for T - 10, or for T // 10 - 1."""
+    expr = sp.expand(frame.facts.normal(e))
+    floors = [x for x in sp.Add.make_args(expr) if isinstance(x, sp.floor)]
+    if len(floors) == 1 and (expr - floors[0]).is_number:  # floor(n / d) >= k exactly when n >= k d
+        numerator, denominator = sp.together(floors[0].args[0]).as_numer_denom()
+        expr = sp.expand(numerator + (expr - floors[0]) * denominator)
+    terms = sp.Add.make_args(expr)
+    less = sp.Add(*(-x for x in terms if x.could_extract_minus_sign()))
+    more = sp.Add(*(x for x in terms if not x.could_extract_minus_sign()))
+    return f"{show(less)} <= {show(more)}" if more.is_number else f"{show(more)} >= {show(less)}"
+
+
+def equation(target: str, value: t.Expr) -> str:
+    """An equation as it stands in the spec, or its beginning when it is long."""
+    text = value.span.text
+    return f"`{target} = {text}`" if "\n" not in text and len(text) <= 60 else f"`{target} = ...`"

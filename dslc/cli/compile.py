@@ -1,0 +1,65 @@
+"""`dslc compile`: a spec as a standalone module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dslc.cli.arguments import SET
+from dslc.cli.output import tell
+
+SPEC = click.argument("spec", metavar="SPEC", type=click.Path(path_type=Path))
+DTYPE = click.option(
+    "--dtype", type=click.Choice(["f32", "f64"]), default="f32", help="The float that parameters have."
+)
+MODEL = click.option("--model", metavar="NAME", help="Which model of the spec; by default the one that is trained.")
+
+
+@click.command("compile", short_help="Compile a spec to a standalone module.")
+@SPEC
+@SET
+@DTYPE
+@MODEL
+@click.option("-b", "--backend", type=click.Choice(["numpy"]), default="numpy", help="What the module computes with.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="OUT.py",
+    type=click.Path(path_type=Path),
+    help="Where to write it; else to standard output.",
+)
+@click.pass_context
+def compile_(
+    context: click.Context, spec: Path, settings: dict[str, object], dtype: str, model: str | None, backend: str,
+    output: Path | None,
+) -> None:  # fmt: skip
+    """Compile SPEC to one Python file that needs NumPy alone.
+
+    \b
+    Examples:
+        dslc compile mlp.dsl -o mlp.py
+        dslc compile mlp.dsl --set hidden=512 --dtype f64
+
+    The module has init, forward and, where the spec has a `train`, loss_and_grad and train_step.
+    """
+    from dslc.compiler import compile_text
+    from dslc.diagnostics.report import SpecError
+    from dslc.training import write_atomically
+
+    try:
+        text = compile_text(spec, backend, settings, dtype, model)
+    except SpecError as error:
+        tell(error.diagnostics)
+        context.exit(1)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+    def write(target: Path) -> None:
+        target.write_text(text, encoding="utf-8")
+
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_atomically(output.absolute(), write)
+        click.echo(f"{output}: {len(text.splitlines())} lines")

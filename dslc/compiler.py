@@ -1,0 +1,84 @@
+"""A spec compiled: the text of a standalone module, or the module itself in memory."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+from dslc.autodiff.reverse import NoDerivative
+from dslc.check import program as p
+from dslc.check.frame import Checker
+from dslc.diagnostics import kinds
+from dslc.diagnostics.report import Diagnostic, Label, Reporter, SpecError
+from dslc.frontend import Checked, check_file
+from dslc.ir.build import Refusal
+from dslc.source import NOWHERE, Span
+
+
+def compile_text(
+    path: Path, backend: str = "numpy", settings: Mapping[str, object] | None = None, dtype: str = "f32",
+    model: str | None = None,
+) -> str:  # fmt: skip
+    """The text of the module that a spec compiles to; raises SpecError with all diagnostics."""
+    from dslc.backends.numpy.lower import CannotLower
+    from dslc.backends.numpy.module import generate
+
+    if backend != "numpy":
+        raise ValueError(f"there is no backend {backend!r} yet; expected 'numpy'")
+    checked = check_file(path, settings)
+    if checked.program is None:
+        raise SpecError(checked.errors)
+    instance, train = choose(checked, model)
+    try:
+        return str(generate(instance, train, optimizer_of(checked, train), path.name, dtype))
+    except (Refusal, NoDerivative, CannotLower) as reason:
+        span = reason.span if reason.span is not None and reason.span.source.text else instance.span
+        raise SpecError([refusal(reason.what, span or NOWHERE, backend)]) from reason
+
+
+def refusal(what: str, span: Span, backend: str) -> Diagnostic:
+    return kinds.NOT_COMPILED(Label(span), what=what, backend=backend)
+
+
+def choose(checked: Checked, name: str | None = None) -> tuple[p.Instance, p.TrainProgram | None]:
+    """The model to compile: the named one, the one that is trained, or the last."""
+    program = checked.program
+    assert program is not None
+    if not program.models or (name is not None and name not in program.models):
+        known = ", ".join(program.models) or "none"
+        raise ValueError(f"the spec has no model {name or ''}; it has {known}".replace("  ", " "))
+    trains = {t.instance.name: t for t in program.trains}
+    chosen = name or next((n for n in reversed(program.models) if n in trains), None) or list(program.models)[-1]
+    return program.models[chosen], trains.get(chosen)
+
+
+def optimizer_of(checked: Checked, train: p.TrainProgram | None) -> p.Instance | None:
+    """The checked body of the optimiser that a training uses."""
+    from dslc.check.training import check_optimizer
+
+    if train is None or train.optimizer is None or checked.file is None:
+        return None
+    defined = checked.file.lookup(train.optimizer.name)
+    assert defined is not None
+    return check_optimizer(Checker(Reporter()), defined)
+
+
+def compile_module(
+    path: str | Path, backend: str = "numpy", dtype: str = "f32", model: str | None = None, **settings: object
+) -> ModuleType:
+    """Compile a spec and import the result.
+
+    `m = dslc.compile("mlp.dsl", hidden=512)` gives the module that `dslc compile` writes.
+    """
+    text = compile_text(Path(path), backend, settings, dtype, model)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"{Path(path).stem}_compiled.py"
+        file.write_text(text, encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(file.stem, file)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return module

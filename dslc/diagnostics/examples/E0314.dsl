@@ -1,0 +1,2 @@
+fn bent(x: [N, K]) -> y: [N, K]:
+    y = relu(x[n, k])

@@ -1,0 +1,156 @@
+"""The NumPy module of every spec agrees with the reference interpreter: loss, gradients and outputs."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dslc.autodiff.reverse import gradients, ones
+from dslc.compiler import choose, compile_text
+from dslc.frontend import check_file
+from dslc.ir.build import Unit, build, build_train
+from dslc.ir.interpret import Interpreter
+
+ROOT = Path(__file__).parents[2]
+SPECS = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "specs").glob("*/*.dsl"))
+
+#: float16 is a storage type that the interpreter, all in float64, does not round to; random draws are float32
+ROUNDED = {"half", "augmented", "mc_dropout", "flow"}
+#: the vocabulary alone is larger than a quick test
+LARGE = {"gpt12"}
+
+
+def sample(unit: Unit, rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, int]]:
+    """Small random inputs: every symbolic size is 8, whole numbers are 0 or 1."""
+    names = {s.name for x in unit.inputs.values() for size in x.shape for s in getattr(size, "free_symbols", ())}
+    sizes = dict.fromkeys(names, 8)
+    shapes = Interpreter({}, sizes)
+    inputs: dict[str, Any] = {}
+    for name, node in unit.inputs.items():
+        shape = shapes.shape(node.shape)
+        if node.dtype in ("i32", "i64"):
+            inputs[name] = rng.integers(0, 2, shape)
+        elif node.dtype == "bool":
+            inputs[name] = rng.integers(0, 2, shape).astype(bool)
+        else:
+            inputs[name] = (
+                np.abs(rng.normal(size=shape)) * 0.3 + 0.05 if node.role == "state" else rng.normal(size=shape) * 0.3
+            )
+    return inputs, sizes
+
+
+def load(text: str, folder: Path) -> ModuleType:
+    file = folder / "compiled.py"
+    file.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("compiled", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("path", [p for p in SPECS if Path(p).stem not in LARGE])
+def test_the_module_of_a_spec_agrees_with_the_interpreter(path: str, tmp_path: Path) -> None:
+    checked = check_file(ROOT / path)
+    assert checked.program is not None
+    if not checked.program.models:
+        return  # a file of layers for others to import
+    model, train = choose(checked)
+    module = load(compile_text(ROOT / path, dtype="f64"), tmp_path)
+    tolerance = 1e-5 if Path(path).stem in ROUNDED else 1e-9
+    rng = np.random.default_rng(0)
+
+    unit = build(model, "inference")
+    inputs, sizes = sample(unit, rng)
+    params = {k: inputs[k] for k in unit.params}
+    data = [inputs[k] for k, x in unit.inputs.items() if x.role == "input"]
+    state = [{k: inputs[k] for k in unit.states}] if unit.states else []
+    with np.errstate(all="ignore"):
+        found = module.forward(params, *data, *state)
+        expected = Interpreter(inputs, sizes).run(unit.outputs)
+    found = found if isinstance(found, dict) else dict.fromkeys(expected, found)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=tolerance, atol=tolerance, err_msg=name)
+
+    if train is None:
+        return
+    unit = build_train(train)
+    inputs, sizes = sample(unit, rng)
+    trained = [k for k in unit.params if k in unit.inputs and k not in unit.frozen]
+    trained = [k for k in trained if not any(k == f or k.startswith(f + ".") for f in train.frozen)]
+    grads = gradients({unit.outputs["loss"]: ones(())}, [unit.inputs[k] for k in trained])
+    with np.errstate(all="ignore"):
+        wanted = Interpreter(inputs, sizes).run(
+            {"loss": unit.outputs["loss"], **dict(zip(trained, grads, strict=True))}
+        )
+        data = [inputs[k] for k, x in unit.inputs.items() if x.role == "input"]
+        state = [{k: inputs[k] for k in unit.states}] if unit.states else []
+        loss, by_name, _, _ = module.loss_grad_metrics({k: inputs[k] for k in unit.params}, *data, *state)
+    np.testing.assert_allclose(loss, wanted["loss"], rtol=tolerance)
+    assert list(by_name) == trained
+    for name in trained:
+        np.testing.assert_allclose(by_name[name], wanted[name], rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+def test_a_module_runs_without_dslc(tmp_path: Path) -> None:
+    (tmp_path / "mlp.py").write_text(compile_text(ROOT / "specs/mlp/mlp.dsl"), encoding="utf-8")
+    script = (
+        "import sys, numpy as np\n"
+        "sys.modules['dslc'] = None\n"
+        "import mlp\n"
+        "p = mlp.init(0); o = mlp.init_opt(p)\n"
+        "x = np.zeros((3, 64), np.float32); y = np.array([0, 1, 2])\n"
+        "p, o = mlp.train_step(p, o, x, y)\n"
+        "print(mlp.forward(p, x).shape, o['step'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "(3, 10) 1", done.stderr
+
+
+def test_bad_arguments_are_named(tmp_path: Path) -> None:
+    module = load(compile_text(ROOT / "specs/mlp/mlp.dsl"), tmp_path)
+    params = module.init(0)
+    with pytest.raises(ValueError, match="x: expected 64 along axis 1, found 63"):
+        module.forward(params, np.zeros((2, 63)))
+    with pytest.raises(ValueError, match=r"label: expected 0 <= value < 10, found 10 at \(1,\)"):
+        module.loss_and_grad(params, np.zeros((2, 64)), np.array([0, 10]))
+    with pytest.raises(TypeError, match="label: expected int64, found float64"):
+        module.loss_and_grad(params, np.zeros((2, 64)), np.zeros(2))
+
+
+def test_float32_stays_float32(tmp_path: Path) -> None:
+    module = load(compile_text(ROOT / "specs/mlp/mlp.dsl"), tmp_path)
+    params = module.init(0)
+    x = np.zeros((2, 64), np.float32)
+    assert module.forward(params, x).dtype == np.float32
+    _, grads = module.loss_and_grad(params, x, np.array([0, 1]))
+    assert {g.dtype for g in grads.values()} == {np.dtype(np.float32)}
+
+
+def test_naive_formulas_are_stable(tmp_path: Path) -> None:
+    spec = tmp_path / "naive.dsl"
+    spec.write_text(
+        "model naive(x: f32[N, K], z: f32[N]) -> (p: [N, K], lse: [N], sp: [N], ls: [N], small: [N]):\n"
+        "    p[n, k] = exp(x[n, k]) / sum[j](exp(x[n, j]))\n"
+        "    lse[n] = log(sum[k](exp(x[n, k])))\n"
+        "    sp = log(1 + exp(z))\n"
+        "    ls = log(1 / (1 + exp(-z)))\n"
+        "    small = log(1 + z * 1e-30)\n",
+        encoding="utf-8",
+    )
+    module = load(compile_text(spec), tmp_path)
+    x = np.array([[1e4, 0.0, -1e4], [-1e4, -1e4, -1e4]], np.float32)
+    z = np.array([1e3, -1e3], np.float32)
+    out = module.forward({}, x, z)
+    np.testing.assert_allclose(out["p"], [[1, 0, 0], [1 / 3] * 3], rtol=1e-6)
+    np.testing.assert_allclose(out["lse"], [1e4, -1e4 + np.log(3)], rtol=1e-6)
+    np.testing.assert_allclose(out["sp"], [1e3, 0])
+    np.testing.assert_allclose(out["ls"], [0, -1e3])
+    np.testing.assert_allclose(out["small"], z * 1e-30, rtol=1e-6)

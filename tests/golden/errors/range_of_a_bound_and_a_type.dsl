@@ -1,0 +1,2 @@
+layer repeated(x: [N, K]) -> y: [N, K]:
+    y[n, k: 5] = x[n, 0]

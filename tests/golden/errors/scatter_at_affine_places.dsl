@@ -1,0 +1,2 @@
+fn spread(x: [N]) -> y:
+    y[2*n] += x[n]

@@ -1,0 +1,2 @@
+fn spread(x: [N]) -> y: [N]:
+    y[2*n] += x[n]

@@ -1,0 +1,2 @@
+fn total(x: [N, K]) -> s: []:
+    s = log(x[n, k])

@@ -1,0 +1,2 @@
+fn added(x: [N], y: [M]) -> z: [N] where N == M:
+    z = x + y
