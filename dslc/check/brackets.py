@@ -104,8 +104,8 @@ class Bound:
         for name, bound, span in self.names:
             if name == REST:
                 if REST in scope.kept:
-                    label = Label(scope.rest_span, "in use here") if scope.rest_span is not None else None
-                    frame.report(kinds.INDEX_BOUND_TWICE(Label(span), *([label] if label else []), name=REST))
+                    labels = [Label(span)] + ([Label(scope.rest_span, "in use here")] if scope.rest_span else [])
+                    frame.report(kinds.INDEX_BOUND_TWICE(*labels, name=REST, help="name the axes of one of them"))
                     self.good = False
                 scope.rest, scope.rest_span = None, None
                 continue

@@ -19,6 +19,9 @@ from dslc.resolve.files import Defined
 from dslc.sizes import tidy
 from dslc.syntax import tree as t
 
+#: What stands between the brackets of operations that replace an index, or make one.
+BRACKET_FORMS = {"top_k": "{} -> j: 5", "fft": "{} -> f", "ifft": "{} -> t", "one_hot": "k: K"}
+
 
 def call(scope: Scope, node: t.Call, piped: tuple[t.Expr, Val] | None = None) -> Val:
     """The value of a call. `piped` is the first argument when it comes from `|>`."""
@@ -79,7 +82,7 @@ def call_builtin(scope: Scope, node: t.Call, name: str, given: list[call_argumen
     if name in REDUCTIONS and not (name in ("min", "max") and len(given) == 2):
         return reduce_all(scope, node, name, given)
     if name in ALONG_AXIS or name in DRAWS or name in ("concat", "top_k", "one_hot", "prefix", "fft", "ifft"):
-        frame.report(kinds.BRACKETS_NEEDED(Label(node.span), name=name, help=f"name the index: `{name}[i](...)`"))
+        report_brackets(scope, node, name, given, "i")
         return NOTHING
     if name in ("wrap", "clamp"):
         frame.report(kinds.ONLY_IN_INDEX(Label(node.span), name=name))
@@ -142,16 +145,26 @@ def reduce_all(scope: Scope, node: t.Call, name: str, given: list[call_arguments
     if val.poisoned:
         return NOTHING
     if not val.axes:
-        argument = given[0].node
-        placement = Placement(scope)
-        names = placement.in_order(argument, placement.uses(argument))
-        help = f"`{argument.span.text}` is a single number, and needs no `{name}`"
-        if names:
-            scope.unreduced.update(names)
-            help = f"name the index to reduce over: `{name}[{', '.join(names)}]({argument.span.text})`"
-        scope.frame.report(kinds.BRACKETS_NEEDED(Label(node.span), name=name, help=help))
+        report_brackets(scope, node, name, given, None)
         return NOTHING
     return brackets.reduction(scope, name, val.axes, val, given[0].node, node.span)
+
+
+def report_brackets(scope: Scope, node: t.Call, name: str, given: list[call_arguments.Given], axis: str | None) -> None:
+    """A function along an index is called without one. `axis`: how it calls its one index; None: it takes several."""
+    placement = Placement(scope)
+    used = [n for g in given for n in placement.in_order(g.node, placement.uses(g.node))]
+    names = [n for n in dict.fromkeys(used) if n not in scope.kept] or used[-1:]
+    text = ", ".join(g.span.text if g.place is None else g.place.text for g in given)
+    if names:
+        scope.unreduced.update(names)
+        form = BRACKET_FORMS.get(name, "{}").format(", ".join(names if axis is None else names[-1:]))
+        help = f"name the index: `{name}[{form}]({text if form in names or axis is None else given[0].span.text})`"
+    elif axis is None:
+        help = f"`{text}` is a single number, and needs no `{name}`"
+    else:
+        help = f"name the index: `{name}[{axis}](...)`"
+    scope.frame.report(kinds.BRACKETS_NEEDED(Label(node.span), name=name, help=help))
 
 
 def call_defined(
@@ -175,8 +188,7 @@ def call_defined(
         )
         return NOTHING
     if isinstance(target, t.Fn) and target.axis is not None and axis is None:
-        help = f"name the index: `{target.name}[{target.axis}](...)`"
-        frame.report(kinds.BRACKETS_NEEDED(Label(node.span), name=target.name, help=help))
+        report_brackets(scope, node, target.name, given, target.axis)
         return NOTHING
     bound = call_arguments.bind_arguments(scope, node, function, given, skip_tensors=False)
     if bound is None:

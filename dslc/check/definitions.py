@@ -13,7 +13,7 @@ from dslc.check import (
     static_values,
     where_clauses,
     wording,
-)  # fmt: skip
+)
 from dslc.check.frame import INSTANCE_STEPS, MAX_PARAMETERS, CheckedAtCall, Checker, Frame, GiveUp
 from dslc.check.indices import Scope, is_placeholder
 from dslc.check.program import CustomBackward, Define, Instance, Tensor

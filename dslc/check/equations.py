@@ -83,7 +83,7 @@ def _diagonal(target: t.Target, value: t.Expr, name: str, again: Span) -> str | 
     if name == REST:
         return None
     taken = {n.id for n in (*target.walk(), *value.walk()) if isinstance(n, t.Name)}
-    other = next(letter for letter in "jklmnpqrstuvwxyz" if letter not in taken)
+    other = next((letter for letter in "jklmnpqrstuvwxyz" if letter not in taken), f"{name}_2")
     source = target.span.source.text
     left = source[target.span.start : again.start] + other + source[again.end : target.span.end]
     return f"to build a diagonal, write `{left} = {value.span.text} if {name} == {other} else 0`"

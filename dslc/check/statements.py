@@ -14,7 +14,7 @@ from dslc.check import (
     static_values,
     training,
     wording,
-)  # fmt: skip
+)
 from dslc.check.frame import MAX_ITERATIONS, Frame
 from dslc.check.indices import Scope
 from dslc.check.program import Dtype, Modes, Remat, Stmt, Tensor
@@ -28,7 +28,7 @@ from dslc.check.values import (
     is_float,
     is_int,
     promote,
-)  # fmt: skip
+)
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.syntax import tree as t

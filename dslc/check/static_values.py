@@ -186,10 +186,11 @@ def report_quotient(scope: Scope, node: t.Expr, size: sp.Expr) -> None:
     if isinstance(node, t.Product) and node.factors[-1][0] == "/":
         *factors, (_, divisor) = node.factors
         dividend = factors[0][1] if len(factors) == 1 else t.Product(tuple(factors))
-        if size.is_number:
-            values = [expressions.expression(scope, x).static for x in (dividend, divisor)]
+        values = [expressions.expression(scope, x).static for x in (dividend, divisor)]
+        text = print_node(t.Binary("%", dividend, divisor))  # with the parentheses that its sides need
+        if size.is_number and all(isinstance(x, int | sp.Basic) for x in values):
             a, b = (scope.frame.show(x) for x in values)
-        else:  # printed as a remainder, with the parentheses that its sides need
-            a, _, b = print_node(t.Binary("%", dividend, divisor)).partition(" % ")
+        elif text.count("%") == 1 and "\n" not in text:
+            a, b = text.split(" % ")
     help = f"write `{a} // {b}` to round down" if size.is_number else "write `//` to round down"
     scope.frame.report(wording.not_divisible(Label(node.span), a=a, b=b, size=size, help=help))

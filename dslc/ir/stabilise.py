@@ -22,7 +22,7 @@ def stabilise(outputs: dict[str, ir.Tensor]) -> dict[str, ir.Tensor]:
 
 class _Stabiliser(Substitute):
     def __init__(self) -> None:
-        super().__init__({})
+        super().__init__({}, everywhere=True)
 
     def _one(self, node: ir.Node) -> ir.Node:
         new = super()._one(node)

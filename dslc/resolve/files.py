@@ -138,7 +138,7 @@ class _Loading:
         elif real in chain:
             steps = " -> ".join(p.name for p in (*chain[chain.index(real) :], real))
             self.reporter.add(kinds.IMPORT_CYCLE(here, steps=steps))
-        elif real not in self.files and not real.is_file():
+        elif real not in self.files and not _is_file(real):
             near = difflib.get_close_matches(real.name, [p.name for p in _specs_beside(real)], 1)
             help = f'write `"{Path(node.path).parent / near[0]}"`' if near else None
             self.reporter.add(kinds.IMPORT_MISSING(here, path=node.path, help=help))
@@ -154,6 +154,13 @@ class _Loading:
                 return False
             _import_names(node, file, self.files[real], self.reporter)
             return True
+        return False
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # its name is too long, for example
         return False
 
 
