@@ -22,6 +22,59 @@ MAX_AXIS = 2**40
 MAX_POWER_BITS = 200
 
 
+#: Bounds on the algebra, so that no spec can make it run for long.
+MAX_TERMS = 300
+MAX_QUOTIENTS = 8
+MAX_WORK = 30_000
+
+
+class TooComplex(Exception):
+    """The sizes of a spec are more complicated than the bounds allow."""
+
+
+class _Budget:
+    left = MAX_WORK
+
+
+def start_work() -> None:
+    """Give a new check its full share of work."""
+    _Budget.left = MAX_WORK
+
+
+def _terms(e: sp.Basic) -> int:
+    """How many terms an expression has when it is multiplied out, at most."""
+    if isinstance(e, sp.Add):
+        return min(MAX_TERMS + 1, sum(_terms(a) for a in e.args))
+    if isinstance(e, sp.Mul):
+        product = len(e.args) // 20 + 1
+        for a in e.args:
+            product = min(MAX_TERMS + 1, product * _terms(a))
+        return product
+    if isinstance(e, sp.Pow):
+        exponent = abs(int(e.exp)) if e.exp.is_Integer else 1
+        if exponent > 64:
+            return MAX_TERMS + 1
+        base = _terms(e.base)
+        return 1 if base == 1 else min(MAX_TERMS + 1, base ** min(exponent, 10))
+    return min(MAX_TERMS + 1, 1 + sum(_terms(a) for a in e.args))
+
+
+def _expand(e: sp.Basic | int) -> sp.Expr:
+    """Multiply out, within bounds."""
+    expr = sp.sympify(e, strict=True)
+    _Budget.left -= 1
+    if _Budget.left < 0 or _terms(expr) > MAX_TERMS:
+        raise TooComplex
+    return sp.expand(expr)
+
+
+def _together(e: sp.Basic) -> sp.Expr:
+    """One quotient, within bounds."""
+    if sum(p.exp.is_negative is True for p in e.atoms(sp.Pow)) > MAX_QUOTIENTS or _terms(e) > MAX_TERMS:
+        raise TooComplex
+    return sp.together(e)
+
+
 def symbol(name: str) -> sp.Symbol:
     """A size that is only known when the module runs.
 
@@ -35,7 +88,7 @@ def tidy(size: Size | sp.Basic) -> Size:
     """Plain `int` where possible."""
     if isinstance(size, int):
         return size
-    expr = sp.expand(size)
+    expr = _expand(size)
     return int(expr) if expr.is_Integer else expr
 
 
@@ -100,7 +153,7 @@ def _show(e: sp.Basic, level: int) -> str:
             return _wrap(f"1 / {_show(1 / e, 2)}", level > 1)
         return f"{_show(e.base, 2)}^{_show(e.exp, 2)}"
     if isinstance(e, sp.floor):
-        numerator, denominator = sp.together(e.args[0]).as_numer_denom()
+        numerator, denominator = _together(e.args[0]).as_numer_denom()
         return _wrap(f"{_show(numerator, 1)} // {_show(denominator, 2)}", level > 1)
     if isinstance(e, (sp.Max, sp.Min)):
         name = "max" if isinstance(e, sp.Max) else "min"
@@ -143,14 +196,14 @@ class Facts:
     def assume_equal(self, a: Size, b: Size) -> bool:
         """Take `a == b` as given; False when that contradicts what is known."""
         difference = sp.sympify(self.normal(a), strict=True) - self.normal(b)
-        difference = sp.expand(difference)
+        difference = _expand(difference)
         if difference == 0:
             return True
         if self.nonnegative(difference - 1) or self.nonnegative(-difference - 1):
             return False
         for s in sorted(difference.free_symbols, key=lambda s: s.name):
             coefficient = difference.coeff(s)
-            rest = sp.expand(difference - coefficient * s)
+            rest = _expand(difference - coefficient * s)
             if coefficient in (1, -1) and s not in rest.free_symbols:
                 self.solved[s] = tidy(-rest / coefficient)
                 self._proofs.clear()
@@ -161,7 +214,7 @@ class Facts:
 
     def assume_nonnegative(self, e: Size) -> bool:
         """Take `e >= 0` as given; False when that contradicts what is known."""
-        expr = sp.expand(sp.sympify(self.normal(e), strict=True))
+        expr = _expand(sp.sympify(self.normal(e), strict=True))
         if self.nonnegative(-expr - 1):
             return False
         self.nonnegatives.append(expr)
@@ -175,8 +228,8 @@ class Facts:
         if expr.is_Integer and d.is_Integer:
             return bool(expr % d == 0)
         for s in sorted(expr.free_symbols, key=lambda s: s.name):
-            coefficient = sp.expand(expr).coeff(s)
-            rest = sp.expand(expr - coefficient * s)
+            coefficient = _expand(expr).coeff(s)
+            rest = _expand(expr - coefficient * s)
             if coefficient in (1, -1) and s not in rest.free_symbols:
                 factor = sp.Integer(1)
                 for known, replacement in self.multiples:
@@ -185,7 +238,7 @@ class Facts:
                         factor = sp.ilcm(d, content) if rest == 0 and content > 1 else factor
                 divisor_all = factor if factor != 1 else d
                 quotient_symbol = sp.Symbol(f"({s.name}/{divisor_all})", integer=True, positive=True)
-                self.multiples.append((s, sp.expand((divisor_all * quotient_symbol - rest) / coefficient)))
+                self.multiples.append((s, _expand((divisor_all * quotient_symbol - rest) / coefficient)))
                 self._proofs.clear()
                 return True
         return True
@@ -213,13 +266,13 @@ class Facts:
             return a == b
         if a == b:
             return True
-        difference = sp.expand(sp.sympify(self.normal(a), strict=True) - self.normal(b))
+        difference = _expand(sp.sympify(self.normal(a), strict=True) - self.normal(b))
         if difference == 0:
             return True
         if self.nonnegative(difference - 1) or self.nonnegative(-difference - 1):
             return False
         for s, replacement in self.multiples:
-            if s in difference.free_symbols and sp.expand(difference.xreplace({s: replacement})) == 0:
+            if s in difference.free_symbols and _expand(difference.xreplace({s: replacement})) == 0:
                 return True
         return None
 
@@ -237,7 +290,7 @@ class Facts:
         candidates = [e]
         for s, replacement in self.multiples:
             candidates += [c.xreplace({s: replacement}) for c in list(candidates) if s in c.free_symbols][:16]
-        return any(bool(sp.expand(c).is_integer) or _integer_polynomial(c) for c in candidates)
+        return any(bool(_expand(c).is_integer) or _integer_polynomial(c) for c in candidates)
 
     def positive(self, e: Size) -> bool:
         return self.nonnegative(sp.sympify(e, strict=True) - 1)
@@ -246,7 +299,7 @@ class Facts:
         """Is `e >= 0` provable?"""
         if isinstance(e, int):
             return e >= 0
-        expr = sp.expand(sp.sympify(self.normal(e), strict=True))
+        expr = _expand(sp.sympify(self.normal(e), strict=True))
         key = ("nonnegative", expr)
         if key not in self._proofs:
             self._proofs[key] = self._prove_nonnegative(expr, 2)
@@ -261,16 +314,18 @@ class Facts:
         if len(floors) == 1:
             (f,) = floors
             coefficient = e.coeff(f)
-            rest = sp.expand((e - coefficient * f) / coefficient) if coefficient.is_positive else f
+            rest = _expand((e - coefficient * f) / coefficient) if coefficient.is_positive else f
             if not rest.has(sp.floor) and self._whole(rest):  # floor(n/d) >= k exactly when n >= k*d, for whole k
                 numerator, denominator = f.args[0].as_numer_denom()
-                if self._prove_nonnegative(sp.expand(numerator + rest * denominator), uses):
+                if self._prove_nonnegative(_expand(numerator + rest * denominator), uses):
                     return True
         multiples = {s: r for s, r in reversed(self.multiples) if s in e.free_symbols}
-        if multiples and _no_negative_coefficient(sp.expand(e.xreplace(multiples))):
+        if multiples and _no_negative_coefficient(_expand(e.xreplace(multiples))):
             return True
+        if uses and len(self.nonnegatives) > 20:
+            uses = 1
         if uses:
-            return any(self._prove_nonnegative(sp.expand(e - known), uses - 1) for known in self.nonnegatives)
+            return any(self._prove_nonnegative(_expand(e - known), uses - 1) for known in self.nonnegatives)
         return False
 
 
@@ -281,13 +336,13 @@ def _has_quotient(e: sp.Basic) -> bool:
 def _integer_polynomial(e: sp.Basic) -> bool:
     """Is `e` a polynomial with whole coefficients (floors count as symbols)?"""
     if not _has_quotient(e):
-        return all(c.is_integer for c in sp.expand(e).as_coefficients_dict().values())
-    numerator, denominator = sp.together(e).as_numer_denom()
+        return all(c.is_integer for c in _expand(e).as_coefficients_dict().values())
+    numerator, denominator = _together(e).as_numer_denom()
     generators = sorted(numerator.free_symbols | denominator.free_symbols, key=str)
     if not generators or numerator.has(sp.floor, sp.Max, sp.Min) or denominator.has(sp.floor, sp.Max, sp.Min):
         return False
-    q, r = sp.div(sp.expand(numerator), sp.expand(denominator), *generators)
-    return bool(r == 0) and all(c.is_integer for c in sp.expand(q).as_coefficients_dict().values())
+    q, r = sp.div(_expand(numerator), _expand(denominator), *generators)
+    return bool(r == 0) and all(c.is_integer for c in _expand(q).as_coefficients_dict().values())
 
 
 def _no_negative_coefficient(e: sp.Expr) -> bool:
@@ -298,24 +353,24 @@ def _no_negative_coefficient(e: sp.Expr) -> bool:
         denominator = argument.as_numer_denom()[1]
         if coefficient.is_nonnegative:
             low = argument - sp.Rational(denominator - 1, denominator) if denominator.is_Integer else argument - 1
-            e = sp.expand(e.xreplace({f: low}))
+            e = _expand(e.xreplace({f: low}))
         elif coefficient.is_nonpositive:
-            e = sp.expand(e.xreplace({f: argument}))
+            e = _expand(e.xreplace({f: argument}))
         else:
             return False
     for m in sorted(e.atoms(sp.Max, sp.Min), key=str):
         coefficient = e.coeff(m)
         enough = any if coefficient.is_number and (coefficient > 0) == isinstance(m, sp.Max) else all
-        return enough(_no_negative_coefficient(sp.expand(e.xreplace({m: a}))) for a in m.args)
+        return enough(_no_negative_coefficient(_expand(e.xreplace({m: a}))) for a in m.args)
     if _has_quotient(e):
-        numerator, denominator = sp.together(e).as_numer_denom()
+        numerator, denominator = _together(e).as_numer_denom()
         if not denominator.is_positive:
             return False
-        e = sp.expand(numerator)
+        e = _expand(numerator)
     coefficients = e.as_coefficients_dict()
     if all(c >= 0 for c in coefficients.values()):
         return True
     if all(m == 1 or m.is_Symbol for m in coefficients):
         return sum(coefficients.values()) >= 0 and all(c >= 0 for m, c in coefficients.items() if m != 1)
     slack = {s: sp.Symbol(f"{s.name}'", nonnegative=True) + 1 for s in e.free_symbols}
-    return all(c >= 0 for c in sp.expand(e.xreplace(slack)).as_coefficients_dict().values())
+    return all(c >= 0 for c in _expand(e.xreplace(slack)).as_coefficients_dict().values())

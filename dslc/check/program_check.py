@@ -11,13 +11,14 @@ from dslc.check.values import FunctionValue, Shared
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label, Reporter
 from dslc.resolve.files import Defined, File, did_you_mean, find_recursion
-from dslc.sizes import Facts
+from dslc.sizes import MAX_WORK, Facts, TooComplex, start_work
 from dslc.syntax import tree as t
 
 
 def check_program(file: File, reporter: Reporter, settings: Mapping[str, object] | None = None) -> Program:
     """Check all definitions of a file. What can be checked by itself is; the rest where it is called."""
     checker = Checker(reporter)
+    start_work()
     program = Program()
     _check_settings(file, reporter, settings or {})
     recursive = find_recursion(file, reporter)
@@ -33,6 +34,8 @@ def check_program(file: File, reporter: Reporter, settings: Mapping[str, object]
                 program.trains.append(trained)
     except GiveUp:
         pass
+    except TooComplex:
+        reporter.add(kinds.TOO_MUCH_WORK(Label(checker.place), what="steps of arithmetic on sizes", limit=MAX_WORK))
     except RecursionError:
         what = "operations, those of called definitions included"
         reporter.add(kinds.TOO_DEEP(Label(checker.place), what=what, limit="some hundred"))

@@ -402,6 +402,7 @@ def test_a_hostile_spec_is_refused(check: Check, tmp_path: Path, text: str, code
     assert_refused(check(spec), code)
 
 
+@pytest.mark.long  # bounds on size algebra: `pytest -m long tests/fuzz`
 @pytest.mark.parametrize("text", BOUNDED.values(), ids=BOUNDED)
 def test_a_laborious_spec_takes_bounded_time(check: Check, tmp_path: Path, text: str) -> None:
     spec = tmp_path / "laborious.dsl"
@@ -446,6 +447,7 @@ def test_an_import_stays_inside_and_reads_files_only(check: Check, tmp_path: Pat
     assert "271828182" not in outcome.stderr
 
 
+@pytest.mark.long
 def test_many_long_imports_take_bounded_time(check: Check, tmp_path: Path) -> None:
     spec = tmp_path / "main.dsl"
     spec.write_text("".join(f'from "part{i}.dsl" import g{i}\n' for i in range(90)) + GOOD)

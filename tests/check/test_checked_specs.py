@@ -16,14 +16,15 @@ from dslc.frontend import check_file
 
 GPT = ROOT / "specs/transformer/gpt12.dsl"
 
-#: Checks a spec in a process that has imported all there is to import, and prints how long it took.
+#: Checks a spec in a process that has imported all there is to import, and prints the processor time that it took:
+#: other work on the machine is no failure.
 STOPWATCH = """
 import sys, time
 from pathlib import Path
 from dslc.frontend import check_file
-start = time.perf_counter()
+start = time.process_time()
 checked = check_file(Path(sys.argv[1]))
-print(time.perf_counter() - start)
+print(time.process_time() - start)
 sys.exit(len(checked.diagnostics))
 """
 
