@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+from dslc.backends.numpy import runtime
 
 from dslc.ir import nodes as ir
 from dslc.sizes import Size, show
@@ -30,9 +33,6 @@ FUNCTIONS = {
     "isfinite": "np.isfinite", "not": "np.logical_not", "select": "np.where",
 }  # fmt: skip
 
-#: helpers that call other helpers
-NEEDS = {"windows": ("shifted",)}
-
 #: functions of plain numbers
 MATH = (
     "exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "erf", "erfc",
@@ -47,10 +47,8 @@ PLAIN = {name: f"math.{name}({{}})" for name in MATH} | {
     "pow": "({}) ** ({})",
 }
 
-HELPERS = (
-    "shifted", "windows", "gather", "sigmoid", "softplus", "erf", "erfc", "erfinv", "lgamma", "top_k", "fourier",
-    "solve", "logdet", "matexp", "draw",
-)  # fmt: skip
+#: functions that a module may contain, by name
+HELPERS = {name: each for name, each in vars(runtime).items() if inspect.isfunction(each)}
 
 DTYPES = {"f16": "np.float32", "bf16": "np.float32", "f32": "np.float32", "f64": "np.float64", "i32": "np.int64",
           "i64": "np.int64", "bool": "np.bool_"}  # fmt: skip
@@ -111,6 +109,16 @@ class Lowering:
     roots: set[ir.Node] = field(default_factory=set)
     #: lines from now on belong to a gradient
     backward: bool = False
+    #: parameters and states that are one for each layer: how the one of a layer is written
+    stars: dict[ir.Node, str] = field(default_factory=dict)
+    #: values of all layers that leave the function: where the one of a layer is put
+    sinks: dict[ir.Node, str] = field(default_factory=dict)
+    #: values that layers leave for their gradients, and the name that one has inside
+    kept: dict[ir.Node, tuple[str, str]] = field(default_factory=dict)
+    #: what stands for the slice of a value at the current step
+    slices: dict[ir.Node, ir.Input] = field(default_factory=dict)
+    parts: dict[ir.Node, dict[int, ir.Part]] = field(default_factory=dict)
+    readers: dict[ir.Node, list[ir.Read | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.taken |= {"np", "math", "seed", "params", "state", "entry", "below", "PARAMS", "STATE", "DTYPE", *HELPERS}
@@ -133,7 +141,7 @@ class Lowering:
 
     def helper(self, name: str) -> str:
         if name in HELPERS:
-            self.used.update((name, *NEEDS.get(name, ())))
+            self.used.add(name)
         return name
 
     def numpy_dtype(self, dtype: str) -> str:
@@ -143,17 +151,29 @@ class Lowering:
 
     def count_uses(self, order: Sequence[ir.Node], roots: Sequence[ir.Node]) -> None:
         for node in order:
-            inner = ir.inside(node)[0] if isinstance(node, ir.Scan) else []
-            for x in (node, *inner):
-                reads = [s.tensor for b in ir.bodies(x) for s in ir.scalars(b) if isinstance(s, ir.Read)]
-                others = [a for a in ir.arguments(x) if a not in reads]
-                for a in (*reads, *others):
+            if isinstance(node, ir.Part):
+                self.parts.setdefault(node.of, {})[node.number] = node
+            if isinstance(node, ir.Scan):
+                self.count_uses(ir.inside(node)[0], ())
+                for a in node.starts:
+                    self.counts[a] = self.counts.get(a, 0) + 1
+                    self.readers.setdefault(a, []).append(None)
+            else:
+                reads = [s for b in ir.bodies(node) for s in ir.scalars(b) if isinstance(s, ir.Read)]
+                tensors = {s.tensor for s in reads}
+                others = [a for a in ir.arguments(node) if a not in tensors]
+                for r in reads:
+                    self.readers.setdefault(r.tensor, []).append(r)
+                for a in others:
+                    self.readers.setdefault(a, []).append(None)
+                for a in (*(s.tensor for s in reads), *others):
                     self.counts[a] = self.counts.get(a, 0) + 1
             if isinstance(node, ir.Scan):
                 for a in (*node.carries, *node.results):
                     self.counts[a] = self.counts.get(a, 0) + 2
         for root in roots:
             self.counts[root] = self.counts.get(root, 0) + 2
+            self.readers.setdefault(root, []).append(None)
 
     def run(self, roots: Sequence[ir.Node], everything: Sequence[ir.Node] | None = None) -> None:
         """Write what the roots need; `everything` lists all roots of the function when it is written in parts."""
@@ -180,6 +200,8 @@ class Lowering:
 
     def statement(self, node: ir.Node) -> None:
         match node:
+            case ir.Comp() if ir.slice_of_input(node) and self.star(node):
+                self.assign(node, self.star(node))
             case ir.Comp():
                 text = self.comp(node)
                 code = self.full(text, node.shape)
@@ -194,13 +216,16 @@ class Lowering:
             case ir.External():
                 self.external(node)
             case ir.Scan():
-                self.scan(node)
+                if node.name == "layers":
+                    self.layers(node)
+                else:
+                    self.scan(node)
             case ir.Custom():
                 self.names[node] = ""
             case ir.Part():
                 self.part(node)
             case ir.Input():
-                raise AssertionError(f"input {node.name} has no name")
+                assert node in self.stars, f"input {node.name} has no name"
 
     def assign(self, node: ir.Node, code: str) -> None:
         if re.fullmatch(r"[A-Za-z_]\w*", code):
@@ -334,7 +359,8 @@ class Lowering:
             self.names[node] = self.tensor(of.values[node.number])
             return
         if isinstance(of, ir.Scan):
-            self.names[node] = self.scan_names[of][node.number]
+            if node not in self.kept and node not in self.sinks:
+                self.names[node] = self.scan_names[of][node.number]
             return
         shapes = of.shapes
         if len(shapes) == 1:
@@ -351,6 +377,89 @@ class Lowering:
     def part_names(self, of: ir.Along | ir.External) -> list[str]:
         words = {"top_k": ("top", "top_at"), "fft": ("re", "im"), "ifft": ("re", "im"), "eigh": ("values", "vectors")}
         return list(words.get(of.op, ("value", "other")))
+
+    def star(self, node: ir.Comp) -> str:
+        """How the parameter of a layer is written, when a node is one."""
+        assert isinstance(node.body, ir.Read)
+        template = self.stars.get(node.body.tensor, "")
+        steps = [self.steps[x.step.scan] for x in node.body.places if isinstance(x, ir.At)]
+        return template.format(*steps)
+
+    def layers(self, node: ir.Scan) -> None:
+        """A loop over layers; what their gradients need goes to lists, which the loop back empties again."""
+        inner, outside = ir.inside(node)
+        carried = {x.place: x for x in inner if isinstance(x, ir.Step) and x.kind == "carry"}
+        numbers = [x for x in inner if isinstance(x, ir.Step) and x.kind == "number"]
+        step = self.fresh(next((x.name for x in numbers if x.name), "l"))
+        length = size_code(node.length)
+        carries = []
+        for j, start in enumerate(node.starts):
+            name = self.fresh((carried[j].name if j in carried else "") or "carry")
+            self.line(f"{name} = {self.tensor(start)}", "", node.span)
+            carries.append(name)
+        parts = self.parts.get(node, {})
+        stacked: dict[int, str] = {}
+        for k, result in enumerate(node.results):
+            if k in parts and parts[k] not in self.sinks:
+                stacked[k] = self.stack(parts[k], result, length)
+        order = f"reversed(range({length}))" if node.reverse else f"range({length})"
+        self.line(f"for {step} in {order}:", "", node.span)
+        self.indent += 1
+        self.steps[node.number] = step
+        before = set(self.names)
+        for x in inner:
+            if isinstance(x, ir.Step):
+                self.names[x] = step if x.kind == "number" else carries[x.place]
+        for a in outside:
+            if a in self.kept:
+                self.take(node, a, step)
+        self.statements(inner)
+        for k, result in enumerate(node.results):
+            if k not in parts:
+                continue
+            value = self.tensor(result)
+            if parts[k] in self.sinks:
+                self.line(f"{self.sinks[parts[k]].format(step)} = {value}")
+            elif parts[k] in self.kept:
+                self.line(f"{stacked[k]}.append({value})")
+                local = value if re.fullmatch(r"\w+", value) and not isinstance(result, ir.Step) else ""
+                self.kept[parts[k]] = (stacked[k], local)
+            else:
+                self.line(f"{stacked[k]}[{step}] = {value}")
+        values = [self.tensor(c) for c in node.carries]
+        moved = [(a, b) for a, b in zip(carries, values, strict=True) if a != b]
+        if moved:
+            self.line(f"{', '.join(a for a, _ in moved)} = {', '.join(b for _, b in moved)}")
+        self.indent -= 1
+        for x in set(self.names) - before:
+            del self.names[x]
+        self.names[node] = ""
+        self.scan_names[node] = [*(stacked.get(k, "") for k in range(len(node.results))), *carries]
+
+    def stack(self, part: ir.Part, result: ir.Tensor, length: str) -> str:
+        """Where the values of all layers go: a list when they are only read layer by layer."""
+        wish = result.name or self.wish(result)
+        if all(r is not None and r.places and isinstance(r.places[0], ir.At) for r in self.readers.get(part, [])):
+            name = self.fresh(f"{wish}_kept")
+            self.line(f"{name} = []")
+            self.kept[part] = (name, "")
+            return name
+        name = self.fresh(f"{wish}_all")
+        shape = ", ".join((length, *(size_code(s) for s in result.shape)))
+        comma = "" if result.shape else ","
+        self.line(f"{name} = np.empty(({shape}{comma}), {self.numpy_dtype(result.dtype)})", f"[{shape}]")
+        return name
+
+    def take(self, node: ir.Scan, part: ir.Node, step: str) -> None:
+        """Give the value that a layer has left a name inside the loop back."""
+        assert isinstance(part, ir.Part)
+        stored, local = self.kept[part]
+        local = local or self.fresh(stored.removesuffix("_kept") + "_in")
+        once = node.reverse and sum(part in ir.inside(s)[1] for s in self.parts if isinstance(s, ir.Scan)) == 1
+        self.line(f"{local} = {stored}.pop()" if once else f"{local} = {stored}[{step}]")
+        stands = ir.intern(ir.Input(local, "local", part.dtype, part.shape[1:]))
+        self.names[stands] = local
+        self.slices[part] = stands
 
     def scan(self, node: ir.Scan) -> None:
         """A Python loop over the steps; what does not depend on the step stands before it."""
@@ -521,6 +630,8 @@ class Body:
 
     def read(self, s: ir.Read) -> Text:
         low = self.lowering
+        if s.tensor in low.slices and isinstance(s.places[0], ir.At):
+            s = ir.read(low.slices[s.tensor], s.places[1:], s.outside)
         base = low.tensor(s.tensor)
         if not s.places:
             return Text(base, ())

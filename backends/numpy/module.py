@@ -4,43 +4,21 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from dslc.backends.numpy import runtime
 from dslc.backends.numpy.lower import DTYPES, HELPERS, Body, Line, Lowering, size_code
+from dslc.backends.numpy.weights import SAVE, SAVE_WITH_STATE
 
-from dslc.autodiff.reverse import gradients, ones
+from dslc import pipeline
 from dslc.check import program as p
 from dslc.check.derivatives import tensors_in
 from dslc.ir import nodes as ir
-from dslc.ir.build import Builder, Unit, Value, build, build_train
-from dslc.ir.stabilise import stabilise
+from dslc.ir.build import Builder, Unit, Value
+from dslc.pipeline import Lowered
 from dslc.sizes import Size, tidy
 
 FLOATS = {"f32": "np.float32", "f64": "np.float64"}
-
-SAVE = '''
-def save(params, path):
-    """Write parameters to a safetensors file."""
-    from safetensors.numpy import save_file
-
-    save_file({name: np.ascontiguousarray(value) for name, value in params.items()}, path)
-
-
-def load(path):
-    """Read parameters from a safetensors file; names and shapes must be those of this model."""
-    from safetensors.numpy import load_file
-
-    found = load_file(path)
-    if found.keys() != PARAMS.keys():
-        missing, extra = sorted(PARAMS.keys() - found.keys()), sorted(found.keys() - PARAMS.keys())
-        raise ValueError(f"{path} holds the weights of another model: missing {missing[:3]}, unknown {extra[:3]}")
-    for name, (shape, *_) in PARAMS.items():
-        if found[name].shape != shape:
-            raise ValueError(f"{path}: {name} has the shape {found[name].shape}, expected {shape}")
-    return {name: found[name].astype(DTYPE) for name in PARAMS}
-'''
 
 ENTRY = '''
 def entry(name, value, dtype, shape):
@@ -131,28 +109,40 @@ def generate(
 ) -> str:
     """The text of the module of a model, with training when the spec has a `train` for it."""
     text = ModuleText(model.name, source, FLOATS[dtype])
-    forward_unit = build(model, "inference")
-    forward = forward_function(text, model, forward_unit)
-    parts = [forward]
-    train_unit = None
+    forward_program = pipeline.forward(model)
+    parts = [forward_function(text, model, forward_program)]
+    unit = forward_program.unit
     if train is not None:
-        train_unit = build_train(train)
-        parts.append(gradient_function(text, train, train_unit))
-    unit = train_unit or forward_unit
+        program = pipeline.training(train)
+        unit = program.unit
+        parts.append(gradient_function(text, train, program))
+        parts.append(evaluation_function(text, train, pipeline.evaluation(train)))
     header = (
         f'"""{model.name}, compiled by dslc from {source}: needs numpy alone."""\n\nimport math\n\nimport numpy as np\n'
     )
     tables = parameter_table(text, unit)
     init = init_function(text, unit)
     blocks = [header, tables, init, *(f.text() for f in parts)]
-    if train is not None and optimizer is not None and train_unit is not None:
-        blocks += optimizer_functions(text, train, optimizer, train_unit)
-    helpers = "\n\n\n".join(inspect.getsource(getattr(runtime, h)).strip() for h in HELPERS if h in text.used)
-    blocks.append(SAVE.strip())
+    if train is not None and optimizer is not None:
+        blocks += optimizer_functions(text, train, optimizer, unit)
+    helpers = "\n\n\n".join(helper_texts(text.used))
+    blocks.append((SAVE_WITH_STATE if unit.states else SAVE).strip())
     blocks.append(
         "# ---- what the functions above are made of ----\n" + ENTRY.rstrip() + ("\n\n\n" + helpers if helpers else "")
     )
     return "\n\n\n".join(b.strip("\n") for b in blocks) + "\n"
+
+
+def helper_texts(used: set[str]) -> list[str]:
+    """The sources of the functions that a module uses, and of those that they use."""
+    found: dict[str, str] = {}
+    stack = sorted(used)
+    while stack:
+        name = stack.pop()
+        if name not in found:
+            found[name] = inspect.getsource(HELPERS[name]).strip()
+            stack += [x for x in HELPERS if x != name and re.search(rf"\b{x}\(", found[name])]
+    return [found[name] for name in HELPERS if name in found]
 
 
 def prepare(text: ModuleText, unit: Unit, with_seed: bool) -> tuple[Lowering, list[str], list[str]]:
@@ -175,6 +165,9 @@ def prepare(text: ModuleText, unit: Unit, with_seed: bool) -> tuple[Lowering, li
     if states:
         arguments.append("state")
         for path, node in states:
+            if path in unit.layers:
+                low.stars[node] = one_of("state", unit, path)
+                continue
             low.names[node] = low.fresh(path)
             prologue.append(f'{low.names[node]} = state["{path}"]')
     if with_seed:
@@ -191,11 +184,9 @@ def bounds(unit: Unit, tensors: Sequence[p.Tensor]) -> list[str]:
 
 
 def uses_random(roots: Sequence[ir.Node]) -> bool:
-    for node in ir.schedule(tuple(roots)):
-        inner = ir.inside(node)[0] if isinstance(node, ir.Scan) else []
-        for x in (node, *inner):
-            if any(isinstance(s, ir.Rand) for b in ir.bodies(x) for s in ir.scalars(b)):
-                return True
+    for node in everything(tuple(roots)):
+        if any(isinstance(s, ir.Rand) for b in ir.bodies(node) for s in ir.scalars(b)):
+            return True
     return False
 
 
@@ -204,10 +195,25 @@ def bind_params(low: Lowering, unit: Unit, roots: Sequence[ir.Node]) -> list[str
     needed = {x for x in _all_nodes(roots) if isinstance(x, ir.Input) and x.role == "param"}
     lines = []
     for path, node in unit.inputs.items():
-        if node in needed:
+        if node in needed and path in unit.layers:
+            low.stars[node] = one_of("params", unit, path)
+        elif node in needed:
             low.names[node] = low.fresh(path)
             lines.append(f'{low.names[node]} = params["{path}"]')
     return lines
+
+
+def one_of(table: str, unit: Unit, path: str) -> str:
+    """How the entry of one layer is written, to be formatted with the names of the loop variables.
+
+    >>> one_of("params", Unit(layers={"block.*.W": ((0, 2),)}), "block.*.W").format("l")
+    'params[f"block.{l}.W"]'
+    """
+    parts = path.split("*")
+    text = parts[0]
+    for (first, _), part in zip(unit.layers[path], parts[1:], strict=True):
+        text += "{{{}}}" + part if first == 0 else "{{{} + " + str(first) + "}}" + part
+    return f'{table}[f"{text}"]'
 
 
 def _all_nodes(roots: Sequence[ir.Node]) -> list[ir.Node]:
@@ -217,11 +223,10 @@ def _all_nodes(roots: Sequence[ir.Node]) -> list[ir.Node]:
     return found
 
 
-def forward_function(text: ModuleText, model: p.Instance, unit: Unit) -> Function:
-    outputs = stabilise(unit.outputs)
+def forward_function(text: ModuleText, model: p.Instance, program: Lowered) -> Function:
+    unit, outputs = program.unit, program.outputs
     roots = list(outputs.values())
-    random = uses_random(roots)
-    low, arguments, prologue = prepare(text, unit, random)
+    low, arguments, prologue = prepare(text, unit, uses_random(roots))
     prologue += bounds(unit, model.inputs)
     prologue += bind_params(low, unit, roots)
     low.run(roots)
@@ -235,39 +240,56 @@ def forward_function(text: ModuleText, model: p.Instance, unit: Unit) -> Functio
     return Function("forward", arguments, doc, low, prologue, epilogue)
 
 
-def gradient_function(text: ModuleText, train: p.TrainProgram, unit: Unit) -> Function:
-    outputs = stabilise({**unit.outputs, **{f"state {k}": v for k, v in unit.updates.items()}})
-    loss = outputs["loss"]
-    frozen = unit.frozen | {q for q in unit.params for f in train.frozen if q == f or q.startswith(f + ".")}
-    trained = [q for q in unit.params if q in unit.inputs and q not in frozen]
-    grads = gradients({loss: ones((), loss.dtype)}, [unit.inputs[q] for q in trained])
-    forward_roots = list(outputs.values())
-    roots = [*forward_roots, *grads]
+def gradient_function(text: ModuleText, train: p.TrainProgram, program: Lowered) -> Function:
+    unit, values, grads, states = program.unit, program.values(), program.gradients(), program.states()
+    forward_roots = [*values.values(), *states.values()]
+    roots = [*forward_roots, *grads.values()]
     text.random = uses_random(roots)
     low, arguments, prologue = prepare(text, unit, text.random)
     prologue += bounds(unit, train.instance.inputs)
     prologue += bind_params(low, unit, roots)
+    low.taken |= {"grads", "states"}
+    low.sinks = {g: one_of("grads", unit, q) for q, g in grads.items() if q in unit.layers}
+    low.sinks |= {x: one_of("states", unit, q) for q, x in states.items() if q in unit.layers}
+    if any(q in unit.layers for q in states):
+        low.line("states = {}")
     low.run(forward_roots, roots)
     low.backward = True
-    low.run(grads, roots)
+    low.line("grads = {}")
+    low.run(list(grads.values()), roots)
     text.used |= low.used
-    epilogue = ["grads = {"]
-    epilogue += [f'    "{q}": {low.tensor(g)},' for q, g in zip(trained, grads, strict=True)]
-    epilogue += ["}"]
-    metrics = {k: low.tensor(v) for k, v in outputs.items() if k != "loss" and not k.startswith("state ")}
-    updates = {k[6:]: low.tensor(v) for k, v in outputs.items() if k.startswith("state ")}
-    extra = "{" + ", ".join(f'"{k}": {v}' for k, v in {**metrics}.items()) + "}"
+    epilogue = [f'grads["{q}"] = {low.tensor(g)}' for q, g in grads.items() if q not in unit.layers]
+    metrics = {k: low.tensor(v) for k, v in values.items() if k != "loss"}
+    updates = {k: low.tensor(v) for k, v in states.items() if k not in unit.layers}
+    extra = "{" + ", ".join(f'"{k}": {v}' for k, v in metrics.items()) + "}"
     nexts = "{" + ", ".join(f'"{k}": {v}' for k, v in updates.items()) + "}"
-    epilogue.append(f"return {low.tensor(loss)}, grads, {extra}, {nexts}")
+    if any(q in unit.layers for q in states):
+        nexts = f"{nexts} | states" if updates else "states"
+    epilogue.append(f"return {low.tensor(values['loss'])}, grads, {extra}, {nexts}")
     doc = "The loss of a batch, its gradients by parameter, the metrics, and the next values of states."
     return Function("loss_grad_metrics", arguments, doc, low, prologue, epilogue)
+
+
+def evaluation_function(text: ModuleText, train: p.TrainProgram, program: Lowered) -> Function:
+    """Loss and metrics as the trained model would have them: states as they are, no dropout."""
+    unit, outputs = program.unit, program.outputs
+    roots = list(outputs.values())
+    low, arguments, prologue = prepare(text, unit, uses_random(roots))
+    prologue += bounds(unit, train.instance.inputs)
+    prologue += bind_params(low, unit, roots)
+    low.run(roots)
+    text.used |= low.used
+    metrics = {k: low.tensor(v) for k, v in outputs.items() if k != "loss"}
+    shown = "{" + ", ".join(f'"{k}": {v}' for k, v in metrics.items()) + "}"
+    epilogue = [f"return {low.tensor(outputs['loss'])}, {shown}"]
+    return Function("evaluate", arguments, "The loss and the metrics of data, for inference.", low, prologue, epilogue)
 
 
 # ---- parameters --------------------------------------------------------------------------------------
 
 
 def parameter_table(text: ModuleText, unit: Unit) -> str:
-    lines = [f"DTYPE = {text.dtype}", "", "#: parameter -> shape, initialiser, its numbers", "PARAMS = {"]
+    entries: dict[str, str] = {}
     for path, declaration in unit.params.items():
         shape = "".join(f"{size_code(s)}, " for s in declaration.tensor.shape).strip()
         low = Lowering(text.dtype)
@@ -276,39 +298,86 @@ def parameter_table(text: ModuleText, unit: Unit) -> str:
         rest = "".join(
             f", {n}" for n in (*numbers, *(fans if declaration.initializer in ("glorot", "he", "lecun") else ()))
         )
-        lines.append(f'    "{path}": (({shape}), "{declaration.initializer}"{rest}),')
-    lines.append("}")
+        entries[path] = f'(({shape}), "{declaration.initializer}"{rest})'
+    lines = [f"DTYPE = {text.dtype}", "", "#: parameter -> shape, initialiser, its numbers", "PARAMS = {"]
+    lines += [*table_lines(unit, entries), "}"]
     if unit.states:
-        lines += ["", "#: state -> shape, value at the start", "STATE = {"]
+        values: dict[str, str] = {}
         for path, state in unit.states.items():
             shape = "".join(f"{size_code(s)}, " for s in state.tensor.shape).strip()
             value = Body(Lowering(text.dtype), ()).scalar(Builder(unit, "inference").scalar(state.value, {})).code
-            lines.append(f'    "{path}": (({shape}), {value}),')
-        lines.append("}")
+            values[path] = f"(({shape}), {value})"
+        lines += ["", "#: state -> shape, value at the start", "STATE = {", *table_lines(unit, values), "}"]
     return "\n".join(lines)
+
+
+LOOP_NAMES = "lkji"
+
+
+def table_lines(unit: Unit, entries: dict[str, str]) -> list[str]:
+    """The entries of a table by path; those of equal layers in one comprehension."""
+    lines: list[str] = []
+    done: set[str] = set()
+    for path, entry in entries.items():
+        if path not in unit.layers:
+            lines.append(f'    "{path}": {entry},')
+            continue
+        stem = path.rpartition("*")[0]
+        if stem in done:
+            continue
+        done.add(stem)
+        names = LOOP_NAMES[: len(unit.layers[path])]
+        shown = one_of("", unit, path).format(*names)[3:-2].rpartition("}")[0] + "}"
+        lines += ["    **{", f'        f"{shown}.{{name}}": entry']
+        for name, (_, count) in zip(names, unit.layers[path], strict=True):
+            lines.append(f"        for {name} in range({count})")
+        lines.append("        for name, entry in {")
+        for other, inner in entries.items():
+            if other in unit.layers and other.rpartition("*")[0] == stem:
+                lines.append(f'            "{other.rpartition("*")[2][1:]}": {inner},')
+        lines += ["        }.items()", "    },"]
+    return lines
 
 
 def fan(unit: Unit, path: str) -> tuple[str, str]:
     """How many numbers go into one result, and from how many results one is used: by the axes that are summed."""
     node = unit.inputs[path]
-    for x in ir.schedule(tuple(unit.outputs.values())):
-        for y in (x, *(ir.inside(x)[0] if isinstance(x, ir.Scan) else ())):
-            if isinstance(y, ir.Comp) and y.op == "sum":
-                for s in ir.scalars(y.body):
-                    if isinstance(s, ir.Read) and s.tensor is node:
-                        into: Size = 1
-                        out: Size = 1
-                        for place, size in zip(s.places, node.shape, strict=True):
-                            summed = isinstance(place, ir.Affine) and any(n >= len(y.shape) for n, _ in place.terms)
-                            if summed:
-                                into = tidy(into * size)
-                            else:
-                                out = tidy(out * size)
-                        return size_code(into), size_code(out)
+    for y in everything(tuple(unit.outputs.values())):
+        if isinstance(y, ir.Comp) and y.op == "sum":
+            for s in ir.scalars(y.body):
+                if isinstance(s, ir.Read) and (s.tensor is node or reads_layer(s.tensor, node)):
+                    into: Size = 1
+                    out: Size = 1
+                    for place, size in zip(s.places, s.tensor.shape, strict=True):
+                        summed = isinstance(place, ir.Affine) and any(n >= len(y.shape) for n, _ in place.terms)
+                        if summed:
+                            into = tidy(into * size)
+                        else:
+                            out = tidy(out * size)
+                    return size_code(into), size_code(out)
     count: Size = 1
-    for size in node.shape[:-1]:
+    shape = node.shape[len(unit.layers.get(path, ())) :]
+    for size in shape[:-1]:
         count = tidy(count * size)
-    return size_code(count), size_code(node.shape[-1]) if node.shape else "1"
+    return size_code(count), size_code(shape[-1]) if shape else "1"
+
+
+def reads_layer(tensor: ir.Tensor, node: ir.Input) -> bool:
+    """Is a tensor the slice of an input that belongs to one layer?"""
+    return (
+        ir.slice_of_input(tensor)
+        and isinstance(tensor, ir.Comp)
+        and isinstance(tensor.body, ir.Read)
+        and tensor.body.tensor is node
+    )
+
+
+def everything(roots: tuple[ir.Node, ...]) -> Iterator[ir.Node]:
+    """All nodes, those inside scans too."""
+    for x in ir.schedule(roots):
+        yield x
+        if isinstance(x, ir.Scan):
+            yield from everything((*x.carries, *x.results))
 
 
 INIT = '''
@@ -364,7 +433,7 @@ def init_function(text: ModuleText, unit: Unit) -> str:
         code = low.full(low.comp(node), shape) if isinstance(node, ir.Comp) else low.tensor(node)
         text.used |= low.used
         lines += ["    " + line.text for line in low.lines]
-        lines.append(f'    params["{path}"][...] = {code}')
+        lines += [f'    params["{q}"][...] = {code}' for q in unit.paths(path)]
     lines.append("    return params")
     if unit.states:
         lines += ["", "", "def init_state():", '    """States as they are before the first step."""']

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from dslc.autodiff import scalar as d
 from dslc.autodiff import scan
-from dslc.autodiff.reverse import NoDerivative, Reverse, zeros
+from dslc.autodiff.reverse import NoDerivative, Reverse, gradients, zeros
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import zero
+from dslc.ir.rewrite import Substitute, zero
 from dslc.sizes import Size
 
 
@@ -25,11 +25,30 @@ def visit(reverse: Reverse, node: ir.Node, cotangents: Mapping[int, ir.Tensor]) 
 
 
 def custom(reverse: Reverse, node: ir.Custom, cotangents: Mapping[int, ir.Tensor]) -> None:
+    if isinstance(node.rule, ir.Recompute):
+        recompute(reverse, node, cotangents)
+        return
     if reverse.lead and not isinstance(node.rule, ir.Apart):
         raise NoDerivative("a Jacobian through a derivative given by hand", node)
     seeds = [cotangents.get(i) or zeros((*reverse.lead, *v.shape), v.dtype) for i, v in enumerate(node.values)]
     for place, part in node.rule(seeds).items():
         reverse.contribute(node.args[place], part)
+
+
+def recompute(reverse: Reverse, node: ir.Custom, cotangents: Mapping[int, ir.Tensor]) -> None:
+    """Differentiate a copy of the values, made from arguments that are kept apart from those of the forward pass."""
+    again: dict[ir.Node, ir.Node] = {a: ir.apart(a) for a in node.args if not at_hand(a)}
+    copy = Substitute({}, plain=again, everywhere=True)
+    seeds = {copy.tensor(node.values[k]): cotangent for k, cotangent in cotangents.items()}
+    wanted = [a for a in node.args if a in reverse.needed]
+    parts = gradients(seeds, [copy.tensor(a) for a in wanted], reverse.lead)
+    for a, part in zip(wanted, parts, strict=True):
+        reverse.contribute(a, part)
+
+
+def at_hand(node: ir.Node) -> bool:
+    """An input, or the slice of one that belongs to the step."""
+    return isinstance(node, ir.Input) or ir.slice_of_input(node)
 
 
 # ---- along an axis ----------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
         cotangents.get(count + j) or zeros((*lead, *node.carries[j].shape), node.carries[j].dtype) for j in floats
     )
     back = ir.intern(
-        ir.Scan(number, node.length, not node.reverse, starts, tuple(carries), tuple(lift.results), span=node.span)
+        ir.Scan(number, node.length, not node.reverse, starts, tuple(carries), tuple(lift.results), node.name, node.span)
     )
     values: dict[ir.Node, ir.Node] = {
         x: ir.intern(ir.Part(back, k, x.dtype, x.shape)) for k, x in enumerate(lift.placeholders)
@@ -103,16 +103,19 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
 
 
 def _read_from(roots: list[ir.Tensor], forward: set[ir.Node]) -> list[ir.Tensor]:
-    """The nodes of `forward` that the roots read, without looking behind them."""
+    """The nodes of `forward` that the roots read, without looking behind them; parameters of layers are read again."""
     found: dict[ir.Tensor, None] = {}
     seen: set[ir.Node] = set()
+    scans = {x.number for x in forward if isinstance(x, ir.Scan)}
     stack: list[ir.Node] = list(roots)
     while stack:
         node = stack.pop()
         if node in seen:
             continue
         seen.add(node)
-        if node in forward:
+        # a scan inside, with more results than in the forward step: there it will have them too
+        more = isinstance(node, ir.Part) and isinstance(node.of, ir.Scan) and node.of.number in scans
+        if (node in forward or more) and not ir.slice_of_input(node):
             if isinstance(node, ir.Along | ir.External | ir.Scan | ir.Custom):
                 raise NoDerivative("an operation with several results inside a scan", node)
             found[node] = None

@@ -14,6 +14,7 @@ from dslc.check.program import (
     Expr,
     External,
     Join,
+    Loop,
     Modes,
     Read,
     Remat,
@@ -65,7 +66,7 @@ def derivative(scope: Scope, node: t.Call, kind: str, given: list[Given]) -> Val
         frame.report(kinds.DERIVATIVE_SCALAR(Label(given[0].span), kind=kind, found=f"the shape {found}", help=help))
         return NOTHING
     value = instance_calls.materialise_over(scope, of, (), given[0].span, "of")
-    if not depends(frame.body, value, wrt):
+    if not depends(frame.so_far(), value, wrt):
         label = Label(given[1].span)
         frame.report(
             kinds.DERIVATIVE_ZERO(label, Label(given[0].span, "this"), of=given[0].node.span.text, by=wrt.name)
@@ -128,6 +129,8 @@ def _flat(body: object) -> list[Stmt]:
         found.append(statement)
         if isinstance(statement, Scan | Remat):
             stack.extend(statement.body)
+        elif isinstance(statement, Loop):
+            stack.extend(x for body in statement.passes for x in body)
         elif isinstance(statement, Modes):
             stack.extend((*statement.training, *statement.inference))
     return found

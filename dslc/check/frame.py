@@ -81,6 +81,8 @@ class Frame:
     #: the argument that fixed them: its name, where it is given, where its axes come from
     rest_evidence: Any = None
     body: list[Stmt] = field(default_factory=list)
+    #: the bodies around the current one, outermost first
+    enclosing: list[list[Stmt]] = field(default_factory=list)
     #: sizes that a name was rebound to may not be declared again
     taken: dict[str, Span] = field(default_factory=dict)
     #: loop variables around the current statement, as parts of parameter paths
@@ -235,7 +237,12 @@ class Frame:
     def collecting(self) -> Iterator[list[Stmt]]:
         """Statements emitted inside go to a list of their own."""
         outer, self.body = self.body, []
+        self.enclosing.append(outer)
         try:
             yield self.body
         finally:
-            self.body = outer
+            self.body = self.enclosing.pop()
+
+    def so_far(self) -> list[Stmt]:
+        """All statements before this point, those of the blocks around it too."""
+        return [x for body in (*self.enclosing, self.body) for x in body]

@@ -3,7 +3,7 @@
     expression = Constant | SizeValue | IndexValue | Read | Apply | Reduce | Draw
     position   = Affine | Data                                  (one per axis of a Read or Scatter)
     statement  = Define | Scatter | AlongAxis | Join | CallFunction | External | Derivative | Update | Scan
-               | Modes | Checkpoint
+               | Modes | Remat | Loop
 
 Layers and functions are *instances*: one definition at particular sizes, types and static arguments, checked
 once however often it is called. Calls refer to instances, and name the parameters below them by a path.
@@ -263,8 +263,18 @@ class Remat:
     span: Span = field(default=NOWHERE, repr=False)
 
 
+@dataclass(eq=False)
+class Loop:
+    """`for name in first..`: the statements of each pass, which differ in the layers and sizes that they use."""
+
+    name: str
+    first: int
+    passes: tuple[tuple[Stmt, ...], ...]
+    span: Span = field(default=NOWHERE, repr=False)
+
+
 Stmt = Union[
-    Define, Scatter, AlongAxis, Join, CallFunction, External, Derivative, UpdateState, Scan, Modes, Remat
+    Define, Scatter, AlongAxis, Join, CallFunction, External, Derivative, UpdateState, Scan, Modes, Remat, Loop
 ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from dslc.check import (
 )
 from dslc.check.frame import MAX_ITERATIONS, Frame
 from dslc.check.indices import Scope
-from dslc.check.program import Dtype, Modes, Remat, Stmt, Tensor
+from dslc.check.program import Dtype, Loop, Modes, Remat, Stmt, Tensor
 from dslc.check.values import (
     POISON,
     Binding,
@@ -124,13 +124,16 @@ def for_(frame: Frame, node: t.For) -> None:
         frame.report(kinds.INDEX_SHADOWS(*labels, name=node.name, what=what, help=help))
         poison_all(frame, node.body)
         return
+    passes: list[tuple[Stmt, ...]] = []
     for value in range(low, high):
         taken = dict(frame.taken)
         kept = dict(frame.names)
         frame.names[node.name] = Static(value, place, "loop variable")
         frame.loop.append(str(value))
         before = frame.errors
-        block(frame, node.body)
+        with frame.collecting() as body:
+            block(frame, node.body)
+        passes.append(tuple(body))
         frame.loop.pop()
         for name in frame.taken.keys() - taken.keys():
             frame.names.pop(name, None)
@@ -139,6 +142,7 @@ def for_(frame: Frame, node: t.For) -> None:
         frame.taken = taken
         if frame.errors > before:
             break
+    frame.emit(Loop(node.name, low, tuple(passes), node.span))
     if outer is None:
         frame.names.pop(node.name, None)
     else:

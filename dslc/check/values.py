@@ -9,42 +9,17 @@ from typing import Union
 import sympy as sp
 
 from dslc.check.program import Constant, Dtype, Expr, Index, Instance, Read, SizeValue, Tensor
+from dslc.ops.dtypes import DTYPES as DTYPES
+from dslc.ops.dtypes import FLOATS as FLOATS
+from dslc.ops.dtypes import INTS as INTS
+from dslc.ops.dtypes import is_float as is_float
+from dslc.ops.dtypes import is_int as is_int
+from dslc.ops.dtypes import promote as promote
 from dslc.resolve.files import Defined
 from dslc.source import Span
 
-FLOATS = ("float", "f16", "bf16", "f32", "f64")
-INTS = ("i32", "i64")
-DTYPES = (*FLOATS, *INTS, "bool")
-
 #: A value that is known when the spec is compiled: numbers (exact ones as int or SymPy), switches, words.
 StaticValue = Union[int, float, bool, str, sp.Expr]
-
-
-def is_float(dtype: Dtype) -> bool:
-    return dtype in FLOATS
-
-
-def is_int(dtype: Dtype) -> bool:
-    return dtype in INTS
-
-
-def promote(a: Dtype, b: Dtype) -> Dtype:
-    """The dtype of `x + y`: floats win over whole numbers, wider over narrower, f16 with bf16 is f32.
-
-    >>> promote("f16", "bf16"), promote("i64", "float"), promote("i32", "i64")
-    ('f32', 'float', 'i64')
-    """
-    if a == b:
-        return a
-    if is_float(a) != is_float(b):
-        return a if is_float(a) else b
-    if {a, b} == {"f16", "bf16"}:
-        return "f32"
-    if "float" in (a, b):
-        other = b if a == "float" else a
-        return other if other == "f64" else "float"
-    order = ("bool", "i32", "i64", "f16", "bf16", "f32", "f64")
-    return max(a, b, key=order.index)
 
 
 @dataclass(frozen=True)

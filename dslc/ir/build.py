@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Union
@@ -13,6 +14,7 @@ from dslc.autodiff.derivatives import derivative
 from dslc.check import program as p
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
+from dslc.ir.layers import Layers, defined, find, tensors_of
 from dslc.ir.rewrite import Substitute, zero
 from dslc.sizes import Size, tidy
 from dslc.source import Span
@@ -33,6 +35,28 @@ class Unit:
     params: dict[str, p.ParamDecl] = field(default_factory=dict)
     states: dict[str, p.StateDecl] = field(default_factory=dict)
     frozen: set[str] = field(default_factory=set)
+    #: for inputs that hold one parameter or state for each pass of loops, `block.*.W`: first number and count, outer first
+    layers: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+
+    def paths(self, name: str) -> list[str]:
+        """The names that stand behind one with stars, in row-major order.
+
+        >>> Unit(layers={"block.*.W": ((0, 2),)}).paths("block.*.W")
+        ['block.0.W', 'block.1.W']
+        """
+        out = [name]
+        for first, count in self.layers.get(name, ()):
+            out = [path.replace("*", str(first + k), 1) for path in out for k in range(count)]
+        return out
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One loop around a part of the program that is built once: its step, the first number, the count of passes."""
+
+    step: ir.Step
+    first: int
+    count: int
 
 
 @dataclass(frozen=True)
@@ -73,6 +97,19 @@ class Builder:
         self.mapped = mapped
         self.frozen = frozen
         self.values: dict[p.Tensor, Value] = {}
+        #: how often tensors are mentioned in the whole instance
+        self.mentions: Counter[p.Tensor] = Counter()
+        #: paths and tensors that are named from outside (frozen parameters, losses and metrics)
+        self.fixed: list[str] = []
+        self.kept: list[p.Tensor] = []
+        #: the loops that are built once, the layers that the path stands for, and the stars of the calls inside
+        self.layered: dict[p.Loop, Layers] = {}
+        self.path_layers: tuple[Layer, ...] = ()
+        self.stars: dict[p.CallFunction, dict[int, Layer]] = {}
+        self.in_scan = False
+        self.state_paths: dict[p.Tensor, str] = {}
+        self.declarations: dict[p.Tensor, p.ParamDecl | p.StateDecl] = {}
+        self.tensor_stars: dict[p.Tensor, dict[int, Layer]] = {}
         self.scan_steps: dict[p.Index, ir.Step] = {}
         self.sequences: dict[p.Tensor, CarriedSequence] = {}
         #: the path of calls that leads here; other than in `path`, a second call of one layer or function is another
@@ -89,17 +126,17 @@ class Builder:
         self.sources = {s.wrt for s in _statements(instance.body) if isinstance(s, p.Derivative)}
         for tensor, value in zip(instance.inputs, args, strict=True):
             self.set(tensor, value)
+        self.find_layers(instance)
+        later: set[p.Tensor] = set()
+        for layers in self.layered.values():
+            later |= layers.repeated | layers.declared.keys()
         for declaration in instance.params:
-            path = self.path + declaration.tensor.name
-            self.values[declaration.tensor] = Value(self.parameter(path, declaration), False)
+            if declaration.tensor not in later:
+                self.parameter(declaration)
         for state in instance.states:
-            path = self.path + state.tensor.name
-            if path not in self.unit.states:
-                self.unit.states[path] = state
-                tensor = state.tensor
-                self.unit.inputs[path] = ir.intern(ir.Input(path, "state", tensor.dtype, tensor.shape))
-            # a layer that is called again goes on from its last update
-            self.values[state.tensor] = Value(self.unit.updates.get(path, self.unit.inputs[path]), False)
+            if state.tensor not in later:
+                self.state(state)
+        self.declarations = {d.tensor: d for d in (*instance.params, *instance.states)}
         for name, tensor in instance.member_params.items():
             self.values[tensor] = Value(self.input(self.path + name, tensor), False)
         self.statements(instance.body)
@@ -107,17 +144,58 @@ class Builder:
             self.unit.outputs[self.path + tensor.name] = self.tensor(tensor)
         return [self.tensor(o) for o in instance.outputs]
 
-    def parameter(self, path: str, declaration: p.ParamDecl) -> ir.Input:
+    def find_layers(self, instance: p.Instance) -> None:
+        loops = [] if self.in_scan else _loops(instance.body)
+        body = (instance.body, instance.outputs, instance.exposed, instance.backward, self.kept)
+        self.mentions = Counter(tensors_of(body))
+        fixed = [f.removeprefix(self.path) for f in self.fixed if f.startswith(self.path)]
+        for loop in loops:
+            found = find(instance, loop, self.mentions, [*instance.member_params, *fixed])
+            if found is not None:
+                self.layered[loop] = found
+
+    def parameter(self, declaration: p.ParamDecl, stars: Mapping[int, Layer] | None = None) -> None:
+        tensor = declaration.tensor
+        path, layers = self.starred(tensor.name, stars)
         if path not in self.unit.params:
             self.unit.params[path] = declaration
             if declaration.frozen or self.frozen:
                 self.unit.frozen.add(path)
-        return self.input(path, declaration.tensor)
+        self.values[tensor] = Value(self.input(path, tensor, "param", layers), False)
 
-    def input(self, path: str, tensor: p.Tensor) -> ir.Input:
+    def state(self, declaration: p.StateDecl, stars: Mapping[int, Layer] | None = None) -> None:
+        tensor = declaration.tensor
+        path, layers = self.starred(tensor.name, stars)
+        self.unit.states.setdefault(path, declaration)
+        self.state_paths[tensor] = path
+        # a layer that is called again goes on from its last update
+        value = self.unit.updates.get(path) or self.input(path, tensor, "state", layers)
+        self.values[tensor] = Value(value, False)
+
+    def starred(self, name: str, stars: Mapping[int, Layer] | None) -> tuple[str, tuple[Layer, ...]]:
+        """A path with stars for the numbers of layers, and those layers."""
+        parts = name.split(".")
+        for place in stars or ():
+            parts[place] = "*"
+        own = tuple(stars[k] for k in sorted(stars)) if stars else ()
+        return self.path + ".".join(parts), (*self.path_layers, *own)
+
+    def input(
+        self, path: str, tensor: p.Tensor, role: str = "param", layers: tuple[Layer, ...] | None = None
+    ) -> ir.Tensor:
+        """An input of the program; one that holds a value for each layer is read at the layers around."""
+        around = self.path_layers if layers is None else layers
         if path not in self.unit.inputs:
-            self.unit.inputs[path] = ir.intern(ir.Input(path, "param", tensor.dtype, tensor.shape))
-        return self.unit.inputs[path]
+            shape = (*(layer.count for layer in around), *tensor.shape)
+            self.unit.inputs[path] = ir.intern(ir.Input(path, role, tensor.dtype, shape))
+            if around:
+                self.unit.layers[path] = tuple((layer.first, layer.count) for layer in around)
+        made = self.unit.inputs[path]
+        if not around:
+            return made
+        places = tuple(ir.intern(ir.At(layer.step)) for layer in around)
+        rest = tuple(ir.plain(i) for i in range(len(tensor.shape)))
+        return ir.comp(tensor.shape, ir.read(made, (*places, *rest)), name=tensor.name.split(".")[0])
 
     def tensor(self, tensor: p.Tensor) -> ir.Tensor:
         """The value of a tensor with all mapped axes in front."""
@@ -159,7 +237,8 @@ class Builder:
                 case p.Derivative():
                     self.derivative(statement)
                 case p.UpdateState():
-                    self.unit.updates[self.path + statement.state.name] = self.tensor(statement.value)
+                    path = self.state_paths.get(statement.state, self.path + statement.state.name)
+                    self.unit.updates[path] = self.tensor(statement.value)
                 case p.Scan():
                     self.scan(statement)
                 case p.Modes():
@@ -168,7 +247,9 @@ class Builder:
                         chosen = training if self.mode == "training" else inference
                         self.set(after, self.values[chosen])
                 case p.Remat():
-                    self.statements(statement.body)
+                    self.remat(statement)
+                case p.Loop():
+                    self.loop(statement)
 
     def define_statement(self, node: p.Define) -> None:
         indices = [i for axis in node.axes for i in axis]
@@ -227,9 +308,8 @@ class Builder:
             places.insert(axis, ir.intern(ir.At(step)))
             now.append(ir.comp(shape, ir.read(x, tuple(places)), name=node.args[k].name))
             before.append(ir.intern(ir.Step("carry", number, k, x.dtype, shape)))
-        inner = Builder(self.unit, self.mode, self.path, now[0].shape[:axis])
-        inner.scan_steps = self.scan_steps
-        inner.apart = self.apart
+        inner = self.child(self.path, now[0].shape[:axis])
+        inner.in_scan = True
         values = inner.instance(node.function, [Value(x, bool(inner.mapped)) for x in (*before, *now)])
         first = ir.op("==", (ir.read(step, ()), ir.const(0, "i64")), "bool")
         after = tuple(
@@ -276,16 +356,25 @@ class Builder:
                 args.append(Value(self.spread(value.tensor, len(outer), inner_sizes), True))
             else:
                 args.append(value)
-        path = f"{self.path}{node.path}." if node.path else self.path
-        inner = Builder(self.unit, self.mode, path, mapped, self.frozen or node.frozen)
-        inner.scan_steps = self.scan_steps
+        path, layers = self.starred(node.path, self.stars.get(node))
+        inner = self.child(f"{path}." if node.path else self.path, mapped, node.frozen)
+        inner.path_layers = layers
         inner.calls = self.next_call(node)
-        inner.apart = self.apart
         outputs = inner.instance(node.instance, args)
         if node.instance.backward is not None:
             outputs = self.custom(node, inner, outputs)
         for output, result in zip(node.outputs, outputs, strict=True):
             self.define(output, result)
+
+    def child(self, path: str, mapped: tuple[Size, ...], frozen: bool = False) -> Builder:
+        """A builder for an instance that is called here."""
+        inner = Builder(self.unit, self.mode, path, mapped, self.frozen or frozen)
+        inner.scan_steps = self.scan_steps
+        inner.apart = self.apart
+        inner.fixed = self.fixed
+        inner.path_layers = self.path_layers
+        inner.in_scan = self.in_scan
+        return inner
 
     def next_call(self, node: p.CallFunction) -> str:
         name = node.path or node.instance.name
@@ -343,10 +432,12 @@ class Builder:
                     start = ir.comp(start.shape, body, name=start.name)
                 starts.append(start)
             sequences[carried.tensor] = sequence
-        outer_steps, outer_sequences = self.scan_steps, self.sequences
+        outer_steps, outer_sequences, outer = self.scan_steps, self.sequences, self.in_scan
         self.scan_steps = {**outer_steps, node.index: step}
         self.sequences = {**outer_sequences, **sequences}
+        self.in_scan = True
         self.statements(node.body)
+        self.in_scan = outer
         carries: list[ir.Tensor] = []
         results: list[ir.Tensor] = []
         for carried in node.carried:
@@ -369,6 +460,65 @@ class Builder:
                 carried.tensor,
                 ir.comp(shape, ir.read(stacked, (ir.plain(axis), *places)), name=carried.tensor.name, span=node.span),
             )
+
+    def loop(self, node: p.Loop) -> None:
+        """Passes one after the other, or, when they are equal, one pass as the step of a scan over the layers."""
+        layers = self.layered.get(node)
+        if layers is None:
+            for body in node.passes:
+                self.statements(body)
+            return
+        number = next(_scan_numbers)
+        step = ir.intern(ir.Step("number", number, 0, "i64", (), node.name))
+        layer = Layer(step, node.first, len(node.passes))
+        starts = tuple(self.tensor(first) for first, _ in layers.carried)
+        outer_values, outer_steps, outer_updates = dict(self.values), self.scan_steps, dict(self.unit.updates)
+        self.scan_steps = {**outer_steps, p.Index(node.name, layer.count): step}
+        for k, ((first, _), start) in enumerate(zip(layers.carried, starts, strict=True)):
+            carry = ir.intern(ir.Step("carry", number, k, start.dtype, start.shape, first.name))
+            self.values[first] = Value(carry, bool(self.mapped))
+        for call, place in layers.calls.items():
+            self.stars.setdefault(call, {})[place] = layer
+        for tensor, place in layers.declared.items():
+            declaration = self.declarations[tensor]
+            stars = {**self.tensor_stars.get(tensor, {}), place: layer}
+            self.tensor_stars[tensor] = stars
+            if isinstance(declaration, p.ParamDecl):
+                self.parameter(declaration, stars)
+            else:
+                self.state(declaration, stars)
+        self.statements(node.passes[0])
+        carries = tuple(self.tensor(left) for _, left in layers.carried)
+        left_over = [left for _, left in layers.carried]
+        stacked = [(first, last) for first, last in layers.after if first not in left_over]
+        updated = {k: v for k, v in self.unit.updates.items() if outer_updates.get(k) is not v}
+        results = (*(self.tensor(first) for first, _ in stacked), *updated.values())
+        made = ir.intern(ir.Scan(number, layer.count, False, starts, carries, results, "layers", node.span))
+        self.values, self.scan_steps = outer_values, outer_steps
+        for k, (_, last) in enumerate(stacked):
+            x = results[k]
+            whole = ir.intern(ir.Part(made, k, x.dtype, (layer.count, *x.shape), last.name))
+            places = (ir.affine((), layer.count - 1), *(ir.plain(i) for i in range(len(x.shape))))
+            self.define(last, ir.comp(x.shape, ir.read(whole, places), name=last.name))
+        for k, (path, x) in enumerate(updated.items(), len(stacked)):
+            self.unit.updates[path] = ir.intern(ir.Part(made, k, x.dtype, (layer.count, *x.shape), x.name))
+        for k, (first, last) in enumerate(layers.after):
+            if first in left_over:
+                j = left_over.index(first)
+                x = carries[j]
+                self.define(last, ir.intern(ir.Part(made, len(results) + j, x.dtype, x.shape, last.name)))
+
+    def remat(self, node: p.Remat) -> None:
+        """What a `checkpoint:` defines is one node with the values that are used outside of it."""
+        before = {v.tensor for v in self.values.values()}
+        self.statements(node.body)
+        inside = Counter(tensors_of(node.body))
+        used = [x for x in defined(node.body) if self.mentions[x] > inside[x] and is_float(x.dtype)]
+        values = [self.tensor(x) for x in used]
+        args = _frontier(values, before)
+        made = ir.intern(ir.Custom(tuple(args), tuple(values), ir.Recompute()))
+        for k, (tensor, x) in enumerate(zip(used, values, strict=True)):
+            self.define(tensor, ir.intern(ir.Part(made, k, x.dtype, x.shape, tensor.name, node.span)))
 
     # ---- expressions
 
@@ -573,6 +723,40 @@ class CustomRule:
         return {k: self.builder.tensor(a) for k, a in zip(floats, backward.adjoints, strict=True)}
 
 
+def _frontier(values: Sequence[ir.Tensor], known: set[ir.Tensor]) -> list[ir.Tensor]:
+    """What values are computed from: known tensors, inputs, and slices of inputs."""
+    found: dict[ir.Tensor, None] = {}
+    seen: set[ir.Node] = set()
+    stack: list[ir.Node] = list(reversed(values))
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node in known or isinstance(node, ir.Input | ir.Step) or ir.slice_of_input(node):
+            if not (isinstance(node, ir.Step) and node.kind == "number"):
+                found[node] = None  # type: ignore[index]
+        else:
+            stack.extend(reversed(ir.arguments(node)))
+    return list(found)
+
+
+def _loops(body: Sequence[p.Stmt]) -> list[p.Loop]:
+    """The loops of an instance, those in the passes of others too, but none inside a scan."""
+    out: list[p.Loop] = []
+    for statement in body:
+        match statement:
+            case p.Loop():
+                out.append(statement)
+                for each in statement.passes:
+                    out += _loops(each)
+            case p.Remat():
+                out += _loops(statement.body)
+            case p.Modes():
+                out += _loops((*statement.training, *statement.inference))
+    return out
+
+
 def _lags(node: p.Scan) -> dict[p.Tensor, int]:
     """How many steps back each sequence of a scan is read."""
     axes = {c.tensor: c.axis for c in node.carried}
@@ -597,6 +781,8 @@ def _statements(body: Sequence[p.Stmt]) -> Iterator[p.Stmt]:
                 stack.extend(statement.body)
             case p.Modes():
                 stack.extend((*statement.training, *statement.inference))
+            case p.Loop():
+                stack.extend(x for each in statement.passes for x in each)
 
 
 def _expressions(body: Sequence[p.Stmt]) -> Iterator[p.Expr]:
@@ -690,9 +876,10 @@ def build(instance: p.Instance, mode: str = "inference") -> Unit:
     return _finished(builder)
 
 
-def build_train(train: p.TrainProgram) -> Unit:
-    """The loss and the metrics of a training, in training mode."""
-    builder, _ = _entry(train.instance, "training")
+def build_train(train: p.TrainProgram, mode: str = "training") -> Unit:
+    """The loss and the metrics of a training, in training mode (or in the other, to evaluate what was trained)."""
+    kept = [x for x in (train.loss, *(m for _, m in train.metrics)) if x is not None]
+    builder, _ = _entry(train.instance, mode, train.frozen, kept)
     assert train.loss is not None
     loss = builder.tensor(train.loss)
     if train.maximize:
@@ -715,9 +902,12 @@ def _finished(builder: Builder) -> Unit:
     return unit
 
 
-def _entry(instance: p.Instance, mode: str) -> tuple[Builder, list[ir.Tensor]]:
+def _entry(
+    instance: p.Instance, mode: str, fixed: Sequence[str] = (), kept: Sequence[p.Tensor] = ()
+) -> tuple[Builder, list[ir.Tensor]]:
     """Build an instance whose arguments are inputs of the program."""
     builder = Builder(Unit(), mode)
+    builder.fixed, builder.kept = list(fixed), list(kept)
     inputs = builder.unit.inputs
     for tensor in instance.inputs:
         inputs[tensor.name] = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, tensor.shape))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -64,7 +65,7 @@ class Interpreter:
     def evaluate(self, node: ir.Node) -> Any:
         match node:
             case ir.Input():
-                return np.asarray(self.inputs[node.name], numpy_dtype(node.dtype))
+                return np.asarray(self.input(node), numpy_dtype(node.dtype))
             case ir.Comp():
                 return self.comp(node)
             case ir.Scatter():
@@ -84,6 +85,14 @@ class Interpreter:
                 return np.asarray(number) if node.kind == "number" else carries[node.place]
             case ir.Scan():
                 return self.scan(node)
+
+    def input(self, node: ir.Input) -> Any:
+        """An input by its name; one with a value for each layer may be given as separate arrays."""
+        if node.name in self.inputs or "*" not in node.name:
+            return self.inputs[node.name]
+        pattern = re.compile(re.escape(node.name).replace(r"\*", r"(\d+)"))
+        found = {tuple(map(int, m.groups())): x for name, x in self.inputs.items() if (m := pattern.fullmatch(name))}
+        return np.stack([found[k] for k in sorted(found)]).reshape(self.shape(node.shape))
 
     def scan(self, node: ir.Scan) -> list[Array]:
         """Step by step; what is computed inside is forgotten after each step."""

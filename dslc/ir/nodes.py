@@ -275,6 +275,14 @@ class Apart:
         return {0: cotangents[0]}
 
 
+@dataclass(frozen=True, eq=False)
+class Recompute:
+    """The rule of values that the backward pass computes again from the arguments (`checkpoint:`)."""
+
+    def __call__(self, cotangents: Sequence[Tensor]) -> dict[int, Tensor]:
+        raise AssertionError("a checkpoint is differentiated through its values")
+
+
 Tensor = Union[Input, Comp, Scatter, Reshape, Part, Step]
 #: from the cotangents of all values to the adjoints of arguments, by their number
 Rule = Callable[[Sequence[Tensor]], dict[int, Tensor]]
@@ -309,6 +317,12 @@ def read(tensor: Tensor, places: tuple[Place, ...], outside: Scalar | None = Non
     return intern(Read(tensor, places, tensor.dtype, outside))
 
 
+def apart(tensor: Tensor) -> Part:
+    """The same value as a node of its own, equal to no other."""
+    made = intern(Custom((tensor,), (tensor,), Apart()))
+    return intern(Part(made, 0, tensor.dtype, tensor.shape, tensor.name))
+
+
 def whole(tensor: Tensor) -> Read:
     """`tensor[v0, v1, ...]`."""
     return read(tensor, tuple(plain(i) for i in range(len(tensor.shape))))
@@ -329,6 +343,21 @@ def comp(
             return body.tensor
     result = dtype or ("i64" if reduce in ("argmax", "argmin") else body.dtype)
     return intern(Comp(shape, reduced, reduce, body, result, name, span))
+
+
+def slice_of_input(node: Node) -> bool:
+    """Is a node just an input read at the step of a scan: the parameter of one layer?"""
+    return (
+        isinstance(node, Comp)
+        and node.op is None
+        and isinstance(node.body, Read)
+        and isinstance(node.body.tensor, Input)
+        and all(isinstance(x, At) or x is plain(i) for i, x in enumerate(node.body.places, -_steps(node.body)))
+    )
+
+
+def _steps(read: Read) -> int:
+    return sum(isinstance(x, At) for x in read.places)
 
 
 # ---- walking ----------------------------------------------------------------------------------------

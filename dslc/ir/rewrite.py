@@ -180,7 +180,7 @@ class Substitute:
             case ir.Along() | ir.External():
                 return ir.intern(replace(node, args=self.all(node.args)))
             case ir.Custom():
-                rule = SubstitutedRule(node.rule, self)
+                rule = node.rule if isinstance(node.rule, ir.Apart | ir.Recompute) else SubstitutedRule(node.rule, self)
                 return ir.intern(ir.Custom(self.all(node.args), self.all(node.values), rule))
             case ir.Scan():
                 starts, carries, results = (

@@ -6,21 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from dslc.check.values import is_float, is_int
 from dslc.ir import nodes as ir
-from dslc.ops.table import SCALAR_OPS
+from dslc.ops.table import RECORDS
 from dslc.sizes import Size, tidy
 
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
 ALONG = ("cumsum", "cumprod", "cummax", "cummin", "sort", "argsort", "top_k", "fft", "ifft")
 MODES = ("inside", "wrap", "clamp")
-
-#: operations of bodies that are no functions of the language: name -> number of arguments, "n" for any
-ARITY: dict[str, int | str] = {
-    **dict.fromkeys(("+", "-", "*", "/", "^", "//", "%", "<", "<=", ">", ">=", "==", "!="), 2),
-    **dict.fromkeys(("neg", "not", "cast", "stop_grad", "softplus", "trigamma"), 1),
-    "select": 3, "and": "n", "or": "n",
-    **{name: record.arity for name, record in SCALAR_OPS.items()},
-}  # fmt: skip
-
 
 def verify(outputs: Iterable[ir.Tensor]) -> None:
     """Assert that everything that the outputs need is legal; the message names the node.
@@ -177,9 +168,10 @@ def _body(node: ir.Node, body: ir.Scalar, variables: int) -> None:
 
 
 def _op(node: ir.Node, s: ir.Op) -> None:
-    arity = ARITY.get(s.name)
-    _check(node, arity is not None, f"no operation `{s.name}`")
-    _check(node, arity in ("n", len(s.args)), f"`{s.name}` with {len(s.args)} arguments")
+    record = RECORDS.get(s.name)
+    _check(node, record is not None, f"no operation `{s.name}`")
+    assert record is not None
+    _check(node, record.arity in (None, len(s.args)), f"`{s.name}` with {len(s.args)} arguments")
     kinds = [kind(a.dtype) for a in s.args]
     text = f"`{s.name}` of {', '.join(a.dtype for a in s.args)} gives {s.dtype}"
     _check(node, _result(s, kinds) == kind(s.dtype), text)
@@ -211,5 +203,4 @@ def _result(s: ir.Op, kinds: list[str]) -> str:
             return number if numbers else ""
         case "^":
             return kind(s.dtype) if numbers and (number == "int" or s.dtype not in ("i32", "i64")) else ""
-    record = SCALAR_OPS.get(s.name)
-    return "" if not numbers else number if record is not None and record.gives == "same" else "float"
+    return "" if not numbers else number if RECORDS[s.name].gives == "same" else "float"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -46,6 +47,16 @@ def sample(unit: Unit, rng: np.random.Generator) -> tuple[dict[str, Any], dict[s
     return inputs, sizes
 
 
+def separate(unit: Unit, arrays: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Arrays by the paths that users see: those of equal layers one by one."""
+    found: dict[str, Any] = {}
+    for name in names:
+        layers = len(unit.layers.get(name, ()))
+        flat = arrays[name].reshape(-1, *arrays[name].shape[layers:]) if layers else [arrays[name]]
+        found.update(zip(unit.paths(name), flat, strict=True))
+    return found
+
+
 def load(text: str, folder: Path) -> ModuleType:
     file = folder / "compiled.py"
     file.write_text(text, encoding="utf-8")
@@ -69,9 +80,9 @@ def test_the_module_of_a_spec_agrees_with_the_interpreter(path: str, tmp_path: P
 
     unit = build(model, "inference")
     inputs, sizes = sample(unit, rng)
-    params = {k: inputs[k] for k in unit.params}
+    params = separate(unit, inputs, unit.params)
     data = [inputs[k] for k, x in unit.inputs.items() if x.role == "input"]
-    state = [{k: inputs[k] for k in unit.states}] if unit.states else []
+    state = [separate(unit, inputs, unit.states)] if unit.states else []
     with np.errstate(all="ignore"):
         found = module.forward(params, *data, *state)
         expected = Interpreter(inputs, sizes).run(unit.outputs)
@@ -91,11 +102,12 @@ def test_the_module_of_a_spec_agrees_with_the_interpreter(path: str, tmp_path: P
             {"loss": unit.outputs["loss"], **dict(zip(trained, grads, strict=True))}
         )
         data = [inputs[k] for k, x in unit.inputs.items() if x.role == "input"]
-        state = [{k: inputs[k] for k in unit.states}] if unit.states else []
-        loss, by_name, _, _ = module.loss_grad_metrics({k: inputs[k] for k in unit.params}, *data, *state)
+        state = [separate(unit, inputs, unit.states)] if unit.states else []
+        loss, by_name, _, _ = module.loss_grad_metrics(separate(unit, inputs, unit.params), *data, *state)
     np.testing.assert_allclose(loss, wanted["loss"], rtol=tolerance)
-    assert list(by_name) == trained
-    for name in trained:
+    wanted = separate(unit, wanted, trained)
+    assert set(by_name) == set(wanted)
+    for name in wanted:
         np.testing.assert_allclose(by_name[name], wanted[name], rtol=tolerance, atol=tolerance, err_msg=name)
 
 

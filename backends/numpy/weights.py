@@ -1,0 +1,59 @@
+"""Texts of the functions of a module that keep its weights on disk: without states, and with them."""
+
+from __future__ import annotations
+
+SAVE = '''
+def save(params, path):
+    """Write parameters to a safetensors file."""
+    from safetensors.numpy import save_file
+
+    save_file({name: np.ascontiguousarray(value) for name, value in params.items()}, path)
+
+
+def load(path):
+    """Read parameters from a safetensors file; names and shapes must be those of this model."""
+    from safetensors.numpy import load_file
+
+    found = load_file(path)
+    if found.keys() != PARAMS.keys():
+        missing, extra = sorted(PARAMS.keys() - found.keys()), sorted(found.keys() - PARAMS.keys())
+        raise ValueError(f"{path} holds the weights of another model: missing {missing[:3]}, unknown {extra[:3]}")
+    for name, (shape, *_) in PARAMS.items():
+        if found[name].shape != shape:
+            raise ValueError(f"{path}: {name} has the shape {found[name].shape}, expected {shape}")
+    return {name: found[name].astype(DTYPE) for name in PARAMS}
+'''
+
+SAVE_WITH_STATE = '''
+def save(params, path, state=None):
+    """Write parameters and states to a safetensors file; without `state`, those before the first step."""
+    from safetensors.numpy import save_file
+
+    arrays = {**params, **(init_state() if state is None else state)}
+    save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, path)
+
+
+def load(path):
+    """Read parameters from a safetensors file; names and shapes must be those of this model."""
+    return stored(path, PARAMS)
+
+
+def load_state(path):
+    """Read the states that stand beside the parameters in a safetensors file."""
+    return stored(path, STATE)
+
+
+def stored(path, wanted):
+    """Some arrays of a safetensors file that must hold all parameters and states, and nothing else."""
+    from safetensors.numpy import load_file
+
+    found = load_file(path)
+    known = PARAMS.keys() | STATE.keys()
+    if found.keys() != known:
+        missing, extra = sorted(known - found.keys()), sorted(found.keys() - known)
+        raise ValueError(f"{path} holds the weights of another model: missing {missing[:3]}, unknown {extra[:3]}")
+    for name, (shape, *_) in wanted.items():
+        if found[name].shape != shape:
+            raise ValueError(f"{path}: {name} has the shape {found[name].shape}, expected {shape}")
+    return {name: found[name].astype(DTYPE) for name in wanted}
+'''

@@ -1,0 +1,86 @@
+"""From a checked model to the programs that backends lower: the passes in order, each a function on named results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dslc.autodiff.reverse import gradients, ones
+from dslc.check import program as p
+from dslc.ir import nodes as ir
+from dslc.ir.build import Unit, build, build_train
+from dslc.ir.stabilise import stabilise
+from dslc.passes.merge_scans import merge_scans
+from dslc.passes.transform import Outputs
+
+Pass = Callable[[Outputs], dict[str, ir.Tensor]]
+
+#: before differentiation
+EARLY: dict[str, Pass] = {"stabilise": stabilise}
+#: after it
+LATE: dict[str, Pass] = {"merge scans": merge_scans}
+
+GRADIENT, STATE = "gradient ", "state "
+
+
+@dataclass
+class Lowered:
+    """A program ready for a backend. Gradients and next states are results with a prefix to their path."""
+
+    unit: Unit
+    outputs: dict[str, ir.Tensor]
+    #: the program after each pass
+    stages: list[tuple[str, dict[str, ir.Tensor]]] = field(default_factory=list)
+
+    def gradients(self) -> dict[str, ir.Tensor]:
+        return self._below(GRADIENT)
+
+    def states(self) -> dict[str, ir.Tensor]:
+        return self._below(STATE)
+
+    def values(self) -> dict[str, ir.Tensor]:
+        """Outputs, loss and metrics."""
+        return {k: v for k, v in self.outputs.items() if not k.startswith((GRADIENT, STATE))}
+
+    def _below(self, prefix: str) -> dict[str, ir.Tensor]:
+        return {k.removeprefix(prefix): v for k, v in self.outputs.items() if k.startswith(prefix)}
+
+
+def forward(model: p.Instance) -> Lowered:
+    """The outputs of a model for inference."""
+    unit = build(model, "inference")
+    return _run(Lowered(unit, dict(unit.outputs)), EARLY | LATE)
+
+
+def evaluation(train: p.TrainProgram) -> Lowered:
+    """Loss and metrics as the trained model would have them: states as they are, no dropout."""
+    unit = build_train(train, "inference")
+    return _run(Lowered(unit, dict(unit.outputs)), EARLY | LATE)
+
+
+def training(train: p.TrainProgram) -> Lowered:
+    """Loss, metrics, next states, and the gradients of the loss by the trained parameters."""
+    unit = build_train(train)
+    program = Lowered(unit, {**unit.outputs, **{STATE + k: v for k, v in unit.updates.items()}})
+    _run(program, EARLY)
+    loss = program.outputs["loss"]
+    wanted = trained(unit, train)
+    found = gradients({loss: ones((), loss.dtype)}, [unit.inputs[q] for q in wanted])
+    program.outputs |= {GRADIENT + q: g for q, g in zip(wanted, found, strict=True)}
+    program.stages.append(("differentiate", dict(program.outputs)))
+    return _run(program, LATE)
+
+
+def trained(unit: Unit, train: p.TrainProgram) -> list[str]:
+    """The paths of the parameters that training changes."""
+    frozen = {q for q in unit.params for f in train.frozen if q == f or q.startswith(f + ".")}
+    return [q for q in unit.params if q in unit.inputs and q not in unit.frozen | frozen]
+
+
+def _run(program: Lowered, passes: dict[str, Pass]) -> Lowered:
+    if not program.stages:
+        program.stages.append(("build", dict(program.outputs)))
+    for name, each in passes.items():
+        program.outputs = each(program.outputs)
+        program.stages.append((name, dict(program.outputs)))
+    return program
