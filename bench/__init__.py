@@ -1,0 +1,1 @@
+"""Measurements of compiled modules beside those of peers, in one run: `python -m bench`."""
