@@ -9,16 +9,27 @@ from dslc.autodiff.reverse import gradients, ones
 from dslc.check import program as p
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit, build, build_train
-from dslc.ir.stabilise import stabilise
 from dslc.passes.merge_scans import merge_scans
+from dslc.passes.reuse import reuse_quotients
+from dslc.passes.simplify import simplify
+from dslc.passes.sums import order_sums
 from dslc.passes.transform import Outputs
+from dslc.passes.views import read_through
+from dslc.stabilise.rewriter import stabilise
 
 Pass = Callable[[Outputs], dict[str, ir.Tensor]]
 
 #: before differentiation
-EARLY: dict[str, Pass] = {"stabilise": stabilise}
+EARLY: dict[str, Pass] = {"stabilise": stabilise, "order sums": order_sums, "simplify": simplify}
 #: after it
-LATE: dict[str, Pass] = {"merge scans": merge_scans}
+LATE: dict[str, Pass] = {
+    "merge scans": merge_scans,
+    "read through views": read_through,
+    "simplify again": simplify,
+    "reuse quotients": reuse_quotients,
+    "order sums again": order_sums,
+    "simplify at last": simplify,
+}
 
 GRADIENT, STATE = "gradient ", "state "
 

@@ -1,89 +1,24 @@
-"""From IR nodes to NumPy text: whole arrays, views for reads, matrix products for contractions."""
+"""From IR nodes to NumPy text: one statement for each node, loops for scans."""
 
 from __future__ import annotations
 
-import inspect
+import builtins
+import keyword
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dslc.backends.numpy import runtime
+from dslc.backends.numpy.blocks import Block, plan
+from dslc.backends.numpy.body import Body
+from dslc.backends.numpy.operations import HELPERS
+from dslc.backends.numpy.sums import Sums
+from dslc.backends.numpy.text import ATOM, DTYPES, PLUS, TIMES, UNARY, CannotLower, Text, atom, size_code
 
+from dslc.autodiff.reverse import COSTLY
 from dslc.ir import nodes as ir
-from dslc.sizes import Size, show
+from dslc.passes.products import split
+from dslc.sizes import Size, symbol
 from dslc.source import Span
-
-ATOM, POWER, UNARY, TIMES, PLUS, COMPARE = 9, 8, 7, 6, 5, 4
-
-INFIX = {
-    "+": ("+", PLUS), "-": ("-", PLUS), "*": ("*", TIMES), "/": ("/", TIMES), "//": ("//", TIMES), "%": ("%", TIMES),
-    "<": ("<", COMPARE), "<=": ("<=", COMPARE), ">": (">", COMPARE), ">=": (">=", COMPARE), "==": ("==", COMPARE),
-    "!=": ("!=", COMPARE),
-}  # fmt: skip
-
-FUNCTIONS = {
-    "exp": "np.exp", "exp2": "np.exp2", "expm1": "np.expm1", "log": "np.log", "log2": "np.log2", "log10": "np.log10",
-    "log1p": "np.log1p", "sqrt": "np.sqrt", "abs": "np.abs", "sign": "np.sign", "sin": "np.sin", "cos": "np.cos",
-    "tan": "np.tan", "asin": "np.arcsin", "acos": "np.arccos", "atan": "np.arctan", "atan2": "np.arctan2",
-    "sinh": "np.sinh", "cosh": "np.cosh", "tanh": "np.tanh", "asinh": "np.arcsinh", "acosh": "np.arccosh",
-    "atanh": "np.arctanh", "sigmoid": "sigmoid", "softplus": "softplus",
-    "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "lgamma": "lgamma",
-    "floor": "np.floor", "ceil": "np.ceil", "round": "np.round", "trunc": "np.trunc", "min": "np.minimum",
-    "max": "np.maximum", "pow": "np.power", "hypot": "np.hypot", "isnan": "np.isnan", "isinf": "np.isinf",
-    "isfinite": "np.isfinite", "not": "np.logical_not", "select": "np.where",
-}  # fmt: skip
-
-#: functions of plain numbers
-MATH = (
-    "exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "erf", "erfc",
-    "lgamma", "floor", "ceil", "isfinite", "isnan",
-)  # fmt: skip
-PLAIN = {name: f"math.{name}({{}})" for name in MATH} | {
-    "abs": "abs({})",
-    "max": "max({}, {})",
-    "min": "min({}, {})",
-    "select": "({1} if {0} else {2})",
-    "sigmoid": "1 / (1 + math.exp(-({})))",
-    "pow": "({}) ** ({})",
-}
-
-#: functions that a module may contain, by name
-HELPERS = {name: each for name, each in vars(runtime).items() if inspect.isfunction(each)}
-
-DTYPES = {"f16": "np.float32", "bf16": "np.float32", "f32": "np.float32", "f64": "np.float64", "i32": "np.int64",
-          "i64": "np.int64", "bool": "np.bool_"}  # fmt: skip
-
-
-class CannotLower(Exception):
-    """Something that this backend cannot do; the caller shows the spec line."""
-
-    def __init__(self, what: str, node: ir.Node):
-        self.what = what
-        self.span = getattr(node, "span", ir.NOWHERE)
-        super().__init__(what)
-
-
-@dataclass(frozen=True)
-class Text:
-    """An array expression whose axes are comprehension variables in ascending order."""
-
-    code: str
-    axes: tuple[int, ...]
-    level: int = ATOM
-    #: the same array before its axes were brought into order
-    raw: tuple[str, tuple[int, ...]] | None = None
-
-    def at(self, level: int) -> str:
-        return self.code if self.level >= level else f"({self.code})"
-
-
-def size_code(size: Size) -> str:
-    """A size as Python: exact quotients are whole-number divisions."""
-    return show(size).replace("^", "**").replace(" / ", " // ")
-
-
-def atom(text: str) -> str:
-    return text if re.fullmatch(r"[\w.]+", text) else f"({text})"
 
 
 @dataclass
@@ -92,6 +27,43 @@ class Line:
     comment: str = ""
     span: Span | None = None
     backward: bool = False
+
+
+def common(nodes: Sequence[ir.Comp]) -> set[ir.Scalar]:
+    """The costly scalars that several nodes contain, without those inside of others that are as common."""
+    counts: dict[ir.Scalar, int] = {}
+    costly: set[ir.Scalar] = set()
+    above: dict[ir.Scalar, set[ir.Scalar]] = {}
+    for node in nodes:
+        for s in ir.scalars(node.body):
+            if isinstance(s, ir.Op):
+                counts[s] = counts.get(s, 0) + 1
+                if s.name in COSTLY or any(x in costly for x in s.args):
+                    costly.add(s)
+            for x in ir.operands(s):
+                above.setdefault(x, set()).add(s)
+    found = {s for s in costly if counts[s] > 1}
+    return {s for s in found if not any(p in found and counts[p] == counts[s] for p in above.get(s, ()))}
+
+
+def beside(order: Sequence[ir.Node]) -> list[ir.Node]:
+    """The same nodes with each slope next to the value with which it shares work."""
+    slopes = [x for x in order if isinstance(x, ir.Comp) and x.name.endswith("_slope")]
+    if not slopes:
+        return list(order)
+    out = list(order)
+    for slope in slopes:
+        mine = {s for s in ir.scalars(slope.body) if isinstance(s, ir.Op) and s.name in COSTLY}
+        needed = set(ir.arguments(slope))
+        last = max((i for i, x in enumerate(out) if x in needed), default=-1)
+        for i, x in enumerate(out):
+            if x is slope:
+                break
+            if isinstance(x, ir.Comp) and i > last and mine & set(ir.scalars(x.body)):
+                out.remove(slope)
+                out.insert(i + 1, slope)
+                break
+    return out
 
 
 @dataclass
@@ -117,7 +89,17 @@ class Lowering:
     kept: dict[ir.Node, tuple[str, str]] = field(default_factory=dict)
     #: what stands for the slice of a value at the current step
     slices: dict[ir.Node, ir.Input] = field(default_factory=dict)
+    #: scalars that several statements need, and those that have a name already
+    common: set[ir.Scalar] = field(default_factory=set)
+    shared: dict[tuple[ir.Scalar, tuple[Size, ...]], Text] = field(default_factory=dict)
+    #: in a block: the name of its rows, and the values that exist for these rows only
+    rows: str = ""
+    count: str = ""
+    local: set[ir.Node] = field(default_factory=set)
+    may_block: bool = True
+    forward: set[ir.Node] | None = None
     parts: dict[ir.Node, dict[int, ir.Part]] = field(default_factory=dict)
+    users: dict[ir.Node, set[ir.Node]] = field(default_factory=dict)
     readers: dict[ir.Node, list[ir.Read | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -131,7 +113,7 @@ class Lowering:
         if base[0].isdigit():
             base = f"v_{base}"
         name, k = base, 2
-        while name in self.taken:
+        while name in self.taken or keyword.iskeyword(name) or hasattr(builtins, name):
             name, k = f"{base}_{k}", k + 1
         self.taken.add(name)
         return name
@@ -155,10 +137,14 @@ class Lowering:
                 self.parts.setdefault(node.of, {})[node.number] = node
             if isinstance(node, ir.Scan):
                 self.count_uses(ir.inside(node)[0], ())
+                for a in (*node.starts, *node.carries, *node.results):
+                    self.users.setdefault(a, set()).add(node)
                 for a in node.starts:
                     self.counts[a] = self.counts.get(a, 0) + 1
                     self.readers.setdefault(a, []).append(None)
             else:
+                for a in ir.arguments(node):
+                    self.users.setdefault(a, set()).add(node)
                 reads = [s for b in ir.bodies(node) for s in ir.scalars(b) if isinstance(s, ir.Read)]
                 tensors = {s.tensor for s in reads}
                 others = [a for a in ir.arguments(node) if a not in tensors]
@@ -175,18 +161,92 @@ class Lowering:
             self.counts[root] = self.counts.get(root, 0) + 2
             self.readers.setdefault(root, []).append(None)
 
-    def run(self, roots: Sequence[ir.Node], everything: Sequence[ir.Node] | None = None) -> None:
-        """Write what the roots need; `everything` lists all roots of the function when it is written in parts."""
-        if not self.counts:
-            whole = tuple(everything or roots)
-            self.roots = set(whole)
-            self.count_uses(ir.schedule(whole), whole)
-        self.statements(ir.schedule(tuple(roots)))
+    def run(self, forward: Sequence[ir.Node], backward: Sequence[ir.Node] = ()) -> None:
+        """Write what the roots need, those of the forward pass first."""
+        roots = (*forward, *backward)
+        self.roots = set(roots)
+        order = ir.schedule(roots)
+        self.count_uses(order, roots)
+        self.forward = set(ir.schedule(tuple(forward))) if backward else None
+        self.statements(order)
 
     def statements(self, order: Sequence[ir.Node]) -> None:
-        for node in order:
-            if node not in self.names and not self.inlined(node):
-                self.statement(node)
+        order = [x for x in beside(order) if x not in self.names]
+        plain: list[ir.Comp] = []
+        items = plan(order, self.inlined) if self.may_block else list(order)
+        for item in items:
+            if isinstance(item, ir.Comp):
+                plain.append(item)
+        outer = self.common, self.shared
+        self.common, self.shared = common(plain), dict(self.shared)
+        for item in items:
+            first = item.members[0] if isinstance(item, Block) else item
+            if self.forward is not None and self.indent == 0:
+                self.turn(first)
+            if isinstance(item, Block):
+                self.block(item)
+            elif item not in self.names and not self.inlined(item):
+                self.statement(item)
+        self.common, self.shared = outer
+
+    def turn(self, node: ir.Node) -> None:
+        """From the first value on that the forward pass does not need, lines belong to the gradient."""
+        assert self.forward is not None
+        slope = str(getattr(node, "name", "")).endswith("_slope")
+        if node not in self.forward and not slope and not self.inlined(node) and not self.backward:
+            self.backward = True
+            self.line("grads = {}")
+
+    def block(self, block: Block) -> None:
+        """A loop over blocks of rows; what is used after it goes to arrays that exist before it."""
+        inside = set(block.members)
+        shown = [x for x in block.members if not self.inlined(x)]
+        outer = [x for x in shown if x in self.roots or self.used_outside(x, inside)]
+        widest = max(shown, key=lambda x: len(x.shape) + len(x.reduced))
+        for x in outer:
+            name = self.fresh(self.wish(x))
+            self.names[x] = name
+            shape = ", ".join(size_code(s) for s in x.shape)
+            comma = "," if len(x.shape) == 1 else ""
+            self.line(f"{name} = np.empty(({shape}{comma}), {self.numpy_dtype(x.dtype)})")
+        before = set(self.names)
+        self.rows = self.fresh("rows")
+        self.count = self.fresh("count")
+        width = " * ".join(atom(size_code(s)) for s in (*widest.shape[1:], *widest.reduced)) or "1"
+        self.line(f"for {self.rows} in {self.helper('row_blocks')}({size_code(block.rows)}, {width}):")
+        self.indent += 1
+        outer_common, outer_shared, start = self.common, self.shared, len(self.lines)
+        self.common, self.shared = common(block.members), {}
+        for x in shown:
+            shape = (symbol(self.count), *x.shape[1:])
+            code = self.full(self.comp(x), shape)
+            if x in outer:
+                self.line(f"{self.names[x]}[{self.rows}] = {code}", "", x.span)
+            else:
+                self.local.add(x)
+                self.assign(x, code)
+        self.common, self.shared = outer_common, outer_shared
+        space = "    " * self.indent
+        if any(re.search(rf"\b{self.count}\b", line.text) for line in self.lines[start:]):
+            text = f"{space}{self.count} = {self.rows}.stop - {self.rows}.start"
+            self.lines.insert(start, Line(text, "", None, self.backward))
+        self.indent -= 1
+        for x in set(self.names) - before:
+            if x not in outer:
+                del self.names[x]
+        self.taken -= {self.rows, self.count}
+        self.rows = ""
+        self.local = set()
+
+    def used_outside(self, node: ir.Node, inside: set[ir.Comp]) -> bool:
+        """Is a member of a block used by anything else than its members, or what they contain?"""
+        for user in self.users.get(node, ()):
+            if self.inlined(user):
+                if user not in inside or self.used_outside(user, inside):
+                    return True
+            elif user not in inside:
+                return True
+        return False
 
     def inlined(self, node: ir.Node) -> bool:
         """A value without a name of its own that is used once goes into the expression that uses it."""
@@ -195,8 +255,15 @@ class Lowering:
         if isinstance(node, ir.Comp):
             if node.op is None and not any(isinstance(s, ir.Read) for s in ir.scalars(node.body)):
                 return node not in self.roots
-            return not node.name and self.counts.get(node, 0) == 1
+            if node.name or self.counts.get(node, 0) != 1:
+                return False
+            return not (node.op == "sum" and self.is_factor(node))
         return False
+
+    def is_factor(self, node: ir.Comp) -> bool:
+        """A matrix product that goes into another one has a line of its own."""
+        users = self.users.get(node, set())
+        return len(split(node.body).above) > 1 and any(isinstance(x, ir.Comp) and x.op is not None for x in users)
 
     def statement(self, node: ir.Node) -> None:
         match node:
@@ -273,15 +340,16 @@ class Lowering:
 
     def comp(self, node: ir.Comp) -> Text:
         sizes = (*node.shape, *node.reduced)
-        body = Body(self, sizes)
+        row = None
+        if self.rows:
+            sizes, row = (symbol(self.count), *sizes[1:]), 0
+        body = Body(self, sizes, row=row)
         if node.op is None:
             text = body.scalar(node.body)
             if not text.axes and not node.shape and isinstance(node.body, ir.Const):
                 return Text(f"np.asarray({text.code}, {self.numpy_dtype(node.dtype)})", (), ATOM)
             return text
-        if node.op == "sum":
-            return body.total(node.body, len(node.shape))
-        return body.reduce(node.op, body.scalar(node.body), len(node.shape))
+        return Sums(self, sizes, row=row).node(node)
 
     def expand(self, text: Text, axes: tuple[int, ...]) -> Text:
         """Insert new axes so that the text lines up with `axes` from the right."""
@@ -303,7 +371,7 @@ class Lowering:
     # ---- other nodes
 
     def scatter(self, node: ir.Scatter) -> None:
-        body = Body(self, node.ranges)
+        body = Sums(self, node.ranges)
         value = body.scalar(node.body)
         everything = tuple(range(len(node.ranges)))
         neutral = {"+": "0", "max": "-np.inf", "min": "np.inf"}[node.op]
@@ -320,10 +388,13 @@ class Lowering:
             self.line(f"{name} = np.full(({shape}), {neutral}, {dtype})", comment)
         positions = [body.position(x, n) for x, n in zip(node.places, node.shape, strict=True)]
         alone = [a for a in value.axes if not any(a in x.axes for x in positions)]
+        absent = [n for n in everything if n not in value.axes and not any(n in x.axes for x in positions)]
         if alone and node.op == "+":
             value = body.presum(value, alone)
         elif alone:
             raise CannotLower(f"`{node.op}=` of several values at one place", node)
+        for n in absent if node.op == "+" else ():
+            value = Text(f"{value.at(UNARY)} * {atom(size_code(node.ranges[n]))}", value.axes, TIMES)
         places = ", ".join(self.expand(x, everything).code for x in positions)
         ufunc = {"+": "np.add", "max": "np.maximum", "min": "np.minimum"}[node.op]
         self.line(f"{ufunc}.at({name}, ({places},), {self.expand(value, everything).code})")
@@ -491,7 +562,9 @@ class Lowering:
             if isinstance(x, ir.Step):
                 self.names[x] = step if x.kind == "number" else carry_names[x.place]
         before = set(self.names)
+        outer, self.may_block = self.may_block, False
         self.statements(inner)
+        self.may_block = outer
         for k, result in enumerate(node.results):
             self.line(f"{stacked[k]}[{step}] = {self.tensor(result)}")
         values = [self.tensor(c) for c in node.carries]
@@ -508,482 +581,3 @@ class Lowering:
         self.scan_names[node] = [*stacked, *carry_names]
 
     scan_names: dict[ir.Node, list[str]] = field(default_factory=dict)
-
-
-@dataclass
-class Body:
-    """Scalars of one comprehension as arrays over its variables."""
-
-    lowering: Lowering
-    sizes: tuple[Size, ...]
-    done: dict[ir.Scalar, Text] = field(default_factory=dict)
-
-    def scalar(self, root: ir.Scalar) -> Text:
-        uses: dict[ir.Scalar, int] = {}
-        order = list(ir.scalars(root))
-        for s in order:
-            for x in ir.operands(s):
-                uses[x] = uses.get(x, 0) + 1
-        for s in order:
-            if s not in self.done:
-                self.done[s] = self.one(s)
-                if uses.get(s, 0) > 1 and isinstance(s, ir.Op) and s.name not in ("neg", "cast", "stop_grad"):
-                    self.done[s] = self.named(s, self.done[s])
-        return self.done[root]
-
-    def named(self, s: ir.Op, text: Text) -> Text:
-        """A value that the formula uses more than once gets a line of its own."""
-        low = self.lowering
-        if not text.axes or re.fullmatch(r"\w+", text.code):
-            return text
-        read = next(
-            (low.names[x.tensor] for x in ir.scalars(s) if isinstance(x, ir.Read) and x.tensor in low.names), ""
-        )
-        word = (
-            s.name if s.name.isalpha() else {"+": "sum", "-": "gap", "*": "product", "/": "ratio"}.get(s.name, "test")
-        )
-        name = low.fresh(f"{word}_{read}" if re.fullmatch(r"\w+", read) else word)
-        low.line(f"{name} = {text.code}")
-        return Text(name, text.axes)
-
-    def one(self, s: ir.Scalar) -> Text:
-        match s:
-            case ir.Const():
-                return Text(constant(s), (), UNARY if isinstance(s.value, int | float) and s.value < 0 else ATOM)
-            case ir.SizeOf():
-                code = show(s.size).replace("^", "**") if s.dtype == "float" else size_code(s.size)
-                return Text(code, (), ATOM if re.fullmatch(r"\w+", code) else PLUS)
-            case ir.Var():
-                return Text(f"np.arange({size_code(self.sizes[s.number])})", (s.number,))
-            case ir.Op():
-                return self.op(s, [self.done[a] for a in s.args])
-            case ir.Rand():
-                return self.rand(s)
-            case ir.Read():
-                return self.read(s)
-
-    def align(self, texts: Sequence[Text]) -> tuple[list[Text], tuple[int, ...]]:
-        axes = tuple(sorted({a for t in texts for a in t.axes}))
-        return [self.lowering.expand(t, axes) for t in texts], axes
-
-    def op(self, s: ir.Op, args: list[Text]) -> Text:
-        low = self.lowering
-        parts, axes = self.align(args)
-        if s.name in INFIX:
-            symbol, level = INFIX[s.name]
-            right = level + 1 if s.name in ("-", "/", "//", "%") or level == COMPARE else level
-            left = level + 1 if level == COMPARE else level
-            return Text(f"{parts[0].at(left)} {symbol} {parts[1].at(right)}", axes, level)
-        match s.name:
-            case "neg":
-                return Text(f"-{parts[0].at(UNARY)}", axes, UNARY)
-            case "^":
-                if isinstance(s.args[1], ir.Const) and s.args[1].value == 2:
-                    return Text(f"np.square({parts[0].code})", axes)
-                return Text(f"{parts[0].at(ATOM)} ** {parts[1].at(UNARY)}", axes, POWER)
-            case "and" | "or":
-                symbol = " & " if s.name == "and" else " | "
-                return Text("(" + symbol.join(p.at(PLUS + 1) for p in parts) + ")", axes)
-            case "cast":
-                return Text(self.cast(parts[0], s.dtype), axes)
-            case "stop_grad":
-                return Text(parts[0].code, axes, parts[0].level)
-            case "relu":
-                return Text(f"np.maximum({parts[0].code}, 0)", axes)
-            case "rsqrt":
-                return Text(f"1 / np.sqrt({parts[0].code})", axes, TIMES)
-            case "clip":
-                return Text(f"np.minimum(np.maximum({parts[0].code}, {parts[1].code}), {parts[2].code})", axes)
-        if not axes and not any(isinstance(x, ir.Read | ir.Rand) for x in ir.scalars(s)):
-            plain = PLAIN.get(s.name)
-            if plain is not None:  # a Python float takes the dtype of what it meets, a NumPy one would not
-                return Text(plain.format(*(p.code for p in parts)), ())
-        if s.name not in FUNCTIONS:
-            raise CannotLower(f"`{s.name}`", ir.comp((), s))
-        name = low.helper(FUNCTIONS[s.name])
-        return Text(f"{name}({', '.join(p.code for p in parts)})", axes)
-
-    def cast(self, text: Text, dtype: str) -> str:
-        target = self.lowering.numpy_dtype(dtype)
-        if not text.axes and re.fullmatch(r"-?[\d.]+(e-?\d+)?|[-\w. ()/*+]*", text.code) and "[" not in text.code:
-            if dtype in ("float", "f32", "f64") and re.fullmatch(r"-?[\d.]+(e-?\d+)?", text.code):
-                return text.code
-        if not text.axes:
-            return f"{target}({text.code})"
-        return f"{text.at(ATOM)}.astype({target})"
-
-    def rand(self, s: ir.Rand) -> Text:
-        low = self.lowering
-        number: Text | None = None
-        for place, size in zip(s.places, s.sizes, strict=True):
-            here = self.done[place]
-            if number is None:
-                number = here
-            else:
-                parts, axes = self.align([number, here])
-                number = Text(f"{parts[0].at(TIMES)} * {atom(size_code(size))} + {parts[1].at(TIMES)}", axes, PLUS)
-        element = number or Text("0", ())
-        low.used.add("draw")
-        return Text(f"draw(seed, {s.site}, {element.code}{f', {s.lane}' if s.lane else ''})", element.axes)
-
-    # ---- reads
-
-    def read(self, s: ir.Read) -> Text:
-        low = self.lowering
-        if s.tensor in low.slices and isinstance(s.places[0], ir.At):
-            s = ir.read(low.slices[s.tensor], s.places[1:], s.outside)
-        base = low.tensor(s.tensor)
-        if not s.places:
-            return Text(base, ())
-        simple = self.view(s, base)
-        if simple is not None:
-            return simple
-        taken = self.taken(s, base)
-        if taken is not None:
-            return taken
-        return self.gathered(s, base)
-
-    def view(self, s: ir.Read, base: str) -> Text | None:
-        """A read at affine places of distinct variables: slices, shifts and windows of the array."""
-        seen: set[int] = set()
-        for place in s.places:
-            if isinstance(place, ir.Data) or (
-                isinstance(place, ir.Affine) and (place.mode != "inside" or place.divisor != 1)
-            ):
-                return None
-            if isinstance(place, ir.Affine):
-                numbers = [n for n, _ in place.terms]
-                if len(numbers) > 2 or any(n in seen for n in numbers):
-                    return None
-                if any(not isinstance(c, int) for _, c in place.terms):
-                    return None
-                if len(numbers) == 2 and any(c < 0 for _, c in place.terms):
-                    return None
-                seen.update(numbers)
-        fill = None
-        if s.outside is not None:
-            outside = self.done[s.outside]
-            if outside.axes:
-                return None
-            fill = outside.code
-        low = self.lowering
-        code = base
-        items: list[str] = []
-        order: list[int] = []
-        for axis in reversed(range(len(s.places))):
-            place, size = s.places[axis], s.tensor.shape[axis]
-            if isinstance(place, ir.At):
-                if fill is not None:
-                    return None
-                step = low.steps[place.step.scan]
-                items.insert(
-                    0, step if place.offset == 0 else f"{step} + {size_code(place.offset)}".replace("+ -", "- ")
-                )
-                continue
-            if not place.terms:
-                if fill is not None and not isinstance(place.offset, int):
-                    return None
-                items.insert(0, size_code(place.offset))
-                continue
-            if len(place.terms) == 2:
-                (a, ca), (b, cb) = place.terms
-                start = size_code(place.offset)
-                width = ", ".join([size_code(self.sizes[a]), str(ca), size_code(self.sizes[b]), str(cb)])
-                code = f"{low.helper('windows')}({code}, {axis}, {start}, {width}, {fill or 0})"
-                items[:0] = [":", ":"]
-                order[:0] = [a, b]
-                continue
-            ((number, step_),) = place.terms
-            order.insert(0, number)
-            whole = place.offset == 0 and step_ == 1 and self.sizes[number] == size
-            if whole:
-                items.insert(0, ":")
-            elif fill is not None:
-                count = size_code(self.sizes[number])
-                code = f"{low.helper('shifted')}({code}, {axis}, {size_code(place.offset)}, {count}, {step_}, {fill})"
-                items.insert(0, ":")
-            else:
-                items.insert(0, self.slice(place.offset, step_, self.sizes[number], size))
-        if any(i != ":" for i in items):
-            while items and items[-1] == ":":
-                items.pop()
-            code = f"{code}[{', '.join(items)}]"
-        return self.arranged(code, order)
-
-    def slice(self, offset: Size, step: int, count: Size, size: Size) -> str:
-        if step == 1:
-            stop = offset + count
-            low = "" if offset == 0 else size_code(offset)
-            return f"{low}:" if stop == size else f"{low}:{size_code(stop)}"
-        if step == -1 and offset == size - 1 and count == size:
-            return "::-1"
-        if step > 0:
-            return f"{size_code(offset)}:{size_code(offset + step * (count - 1) + 1)}:{step}"
-        last = offset + step * (count - 1)
-        return f"{size_code(offset)}:{'' if last == 0 else size_code(last - 1)}:{step}"
-
-    def arranged(self, code: str, order: Sequence[int]) -> Text:
-        """Bring axes into ascending order of their variables."""
-        wanted = sorted(order)
-        if list(order) == wanted:
-            return Text(code, tuple(order))
-        return Text(transposed(atom_code(code), order, wanted), tuple(wanted), ATOM, (code, tuple(order)))
-
-    def taken(self, s: ir.Read, base: str) -> Text | None:
-        """One place is data, the others are plain: rows of the array are taken."""
-        if s.outside is not None:
-            return None
-        data = [i for i, q in enumerate(s.places) if isinstance(q, ir.Data)]
-        if len(data) != 1:
-            return None
-        (axis,) = data
-        place = s.places[axis]
-        assert isinstance(place, ir.Data)
-        if place.mode != "inside":
-            return None
-        index = self.done[place.value]
-        order: list[int] = []
-        for i, q in enumerate(s.places):
-            if i == axis:
-                order.extend(index.axes)
-                continue
-            if (
-                not isinstance(q, ir.Affine)
-                or q.offset != 0
-                or len(q.terms) != 1
-                or q.terms[0][1] != 1
-                or q.divisor != 1
-            ):
-                return None
-            number = q.terms[0][0]
-            if number in order or number in index.axes or self.sizes[number] != s.tensor.shape[i]:
-                return None
-            order.append(number)
-        code = f"{base}[{index.code}]" if axis == 0 else f"np.take({base}, {index.code}, axis={axis})"
-        return self.arranged(code, order)
-
-    def position(self, place: ir.Place, size: Size) -> Text:
-        """A position as whole numbers over the variables."""
-        if isinstance(place, ir.Data):
-            text = self.scalar(place.value)
-        elif isinstance(place, ir.At):
-            step = self.lowering.steps[place.step.scan]
-            text = Text(step if place.offset == 0 else f"{step} + {size_code(place.offset)}", (), PLUS)
-        else:
-            parts: list[Text] = []
-            for number, coefficient in place.terms:
-                text = Text(f"np.arange({size_code(self.sizes[number])})", (number,))
-                if coefficient != 1:
-                    text = Text(f"{atom(size_code(coefficient))} * {text.code}", text.axes, TIMES)
-                parts.append(text)
-            if place.offset != 0 or not parts:
-                parts.append(Text(size_code(place.offset), (), PLUS))
-            aligned, axes = self.align(parts)
-            text = Text(" + ".join(p.at(TIMES) for p in aligned), axes, PLUS if len(aligned) > 1 else aligned[0].level)
-            if place.divisor != 1:
-                text = Text(f"{text.at(POWER)} // {size_code(place.divisor)}", axes, TIMES)
-        mode = "inside" if isinstance(place, ir.At) else place.mode
-        if mode == "wrap":
-            return Text(f"{text.at(POWER)} % {atom(size_code(size))}", text.axes, TIMES)
-        if mode == "clamp":
-            return Text(f"np.clip({text.code}, 0, {size_code(size)} - 1)", text.axes)
-        return text
-
-    def gathered(self, s: ir.Read, base: str) -> Text:
-        """The general read: positions for every axis."""
-        low = self.lowering
-        texts = [self.position(q, n) for q, n in zip(s.places, s.tensor.shape, strict=True)]
-        aligned, axes = self.align(texts)
-        places = ", ".join(t.code for t in aligned)
-        if s.outside is None:
-            return Text(f"{base}[{places}]", axes)
-        goods = []
-        for q in s.places:
-            if isinstance(q, ir.Affine) and q.divisor != 1:
-                top = self.position(ir.affine(q.terms, q.offset), 1)
-                lined = low.expand(top, axes)
-                goods.append(f"({lined.at(POWER)} % {size_code(q.divisor)} == 0)")
-        outside = low.expand(self.done[s.outside], axes).code
-        good = f", {' & '.join(goods)}" if goods else ""
-        return Text(f"{low.helper('gather')}({base}, ({places},), {outside}{good})", axes)
-
-    # ---- sums
-
-    def reduce(self, op: str, text: Text, kept: int) -> Text:
-        """Reduce all variables from `kept` on."""
-        everything = tuple(range(len(self.sizes)))
-        gone = [i for i, a in enumerate(text.axes) if a >= kept]
-        axes = tuple(a for a in text.axes if a < kept)
-        missing = [n for n in everything[kept:] if n not in text.axes]
-        if op in ("argmax", "argmin", "prod") and missing:
-            shape = tuple(sorted({*text.axes, *missing}))
-            sizes = ", ".join(size_code(self.sizes[n]) for n in shape)
-            text = Text(f"np.broadcast_to({self.lowering.expand(text, shape).code}, ({sizes},))", shape)
-            return self.reduce(op, text, kept)
-        if not gone:
-            return text
-        where = str(gone[0]) if len(gone) == 1 else f"({', '.join(map(str, gone))})"
-        if gone == list(range(len(text.axes))) and len(gone) > 1:
-            where = ""
-        if op in ("argmax", "argmin") and len(gone) > 1:
-            sizes = ", ".join([*(size_code(self.sizes[a]) for a in axes), "-1"])
-            return Text(f"np.{op}({text.at(ATOM)}.reshape({sizes}), axis=-1)", axes)
-        argument = f", axis={where}" if where else ""
-        return Text(f"np.{op}({text.code}{argument})", axes)
-
-    def total(self, body: ir.Scalar, kept: int) -> Text:
-        """A sum: of products as matrix products, term by term where that saves work."""
-        factors, numbers = self.factors(body)
-        texts = [self.scalar(f) for f in factors]
-        sizes_missing = [n for n in range(kept, len(self.sizes)) if not any(n in t.axes for t in texts)]
-        scale = [self.scalar(x) for x in numbers] + [Text(size_code(self.sizes[n]), (), PLUS) for n in sizes_missing]
-        result = self.product_sum(texts, kept)
-        for extra in scale:
-            if result.code == "1":
-                result = extra
-            elif extra.code.startswith("-1") and extra.code == "-1":
-                result = Text(f"-{result.at(UNARY)}", result.axes, UNARY)
-            else:
-                result = Text(f"{result.at(TIMES)} * {extra.at(TIMES + 1)}", result.axes, TIMES)
-        return result
-
-    def factors(self, body: ir.Scalar) -> tuple[list[ir.Scalar], list[ir.Scalar]]:
-        """The factors of a product that are arrays, and those that are numbers."""
-        arrays: list[ir.Scalar] = []
-        numbers: list[ir.Scalar] = []
-        stack = [body]
-        while stack:
-            s = stack.pop()
-            if isinstance(s, ir.Op) and s.name == "*":
-                stack.extend(reversed(s.args))
-            elif isinstance(s, ir.Op) and s.name == "neg":
-                numbers.append(ir.const(-1, "i64"))
-                stack.append(s.args[0])
-            elif self.scalar(s).axes:
-                arrays.append(s)
-            else:
-                numbers.append(s)
-        return arrays, numbers
-
-    def product_sum(self, texts: list[Text], kept: int) -> Text:
-        if not texts:
-            return Text("1", ())
-        parts = list(texts)
-        while len(parts) > 1:
-            found = self.pick(parts, kept)
-            i, j = found
-            a, b = parts[i], parts[j]
-            others = [p for k, p in enumerate(parts) if k not in (i, j)]
-            later = {x for p in others for x in p.axes} | set(range(kept))
-            parts = [self.pair(a, b, later), *others]
-        only = parts[0]
-        return self.reduce("sum", only, kept) if any(a >= kept for a in only.axes) else only
-
-    def pick(self, parts: list[Text], kept: int) -> tuple[int, int]:
-        """Which two factors to multiply next: one inside the other first, then those that share summed variables."""
-        best: tuple[tuple[int, int], tuple[int, int]] | None = None
-        for i in range(len(parts)):
-            for j in range(i + 1, len(parts)):
-                a, b = set(parts[i].axes), set(parts[j].axes)
-                later = {x for k, p in enumerate(parts) if k not in (i, j) for x in p.axes} | set(range(kept))
-                result = len((a | b) & later) if not (a <= b or b <= a) else -1
-                key = (result, -len(a & b))
-                if best is None or key < best[0]:
-                    best = (key, (i, j))
-        assert best is not None
-        return best[1]
-
-    def pair(self, a: Text, b: Text, later: set[int]) -> Text:
-        """The product of two arrays, summed over what nothing later needs."""
-        sa, sb = set(a.axes), set(b.axes)
-        summed = (sa | sb) - later
-        common = sa & sb
-        a = self.presum(a, [x for x in a.axes if x in summed and x not in common])
-        b = self.presum(b, [x for x in b.axes if x in summed and x not in common])
-        contracted = sorted(common & summed)
-        if not contracted:
-            parts, axes = self.align([a, b])
-            return Text(f"{parts[0].at(TIMES)} * {parts[1].at(TIMES)}", axes, TIMES)
-        batch = sorted(common - summed)
-        rows = [x for x in a.axes if x not in common]
-        columns = [x for x in b.axes if x not in common]
-        if not rows and not columns:
-            parts, axes = self.align([a, b])
-            product = Text(f"{parts[0].at(TIMES)} * {parts[1].at(TIMES)}", axes, TIMES)
-            if not batch and len(contracted) == 1:
-                return Text(f"{a.at(TIMES)} @ {b.at(TIMES)}", (), TIMES)
-            return self.presum(product, contracted)
-        return self.matmul(a, b, batch, rows, columns, contracted)
-
-    def presum(self, text: Text, axes: list[int]) -> Text:
-        if not axes:
-            return text
-        code, order = text.raw or (text.code, text.axes)
-        where = sorted(order.index(x) for x in axes)
-        rest = tuple(x for x in order if x not in axes)
-        if rest != tuple(sorted(rest)):
-            code, order, rest = text.code, text.axes, tuple(x for x in text.axes if x not in axes)
-            where = sorted(order.index(x) for x in axes)
-        shown = str(where[0]) if len(where) == 1 else f"({', '.join(map(str, where))})"
-        return Text(f"np.sum({code}, axis={shown})", rest)
-
-    def matmul(self, a: Text, b: Text, batch: list[int], rows: list[int], columns: list[int], inner: list[int]) -> Text:
-        if columns and (not rows or columns[0] < rows[0]):
-            a, b, rows, columns = b, a, columns, rows
-        left = self.matrix(a, batch, rows, inner, stacked=True)
-        right = self.matrix(b, batch, inner, columns)
-        code = f"{left.at(TIMES)} @ {right.at(TIMES + 1)}"
-        result = Text(code, (), TIMES)
-        if not columns and batch:
-            right = self.matrix(b, batch, inner, [])
-            code = f"({left.at(TIMES)} @ {right.at(ATOM)}[..., None])[..., 0]"
-            result = Text(code, (), ATOM)
-        order = [*batch, *rows, *columns]
-        if len(rows) > 1 or len(columns) > 1:
-            direct = len(columns) <= 1 and ".reshape(" not in left.code
-            if not direct:
-                sizes = ", ".join(size_code(self.sizes[x]) for x in order)
-                result = Text(f"({result.code}).reshape({sizes})", ())
-        arranged = self.arranged(result.at(ATOM) if sorted(order) != order else result.code, order)
-        return Text(arranged.code, arranged.axes, result.level if sorted(order) == order else ATOM)
-
-    def matrix(self, x: Text, batch: list[int], first: list[int], second: list[int], stacked: bool = False) -> Text:
-        """An array as a stack of matrices with grouped rows and columns; `stacked` rows may stay apart."""
-        order = [*batch, *first, *second]
-        source, given = x.raw or (x.at(ATOM), x.axes)
-        code = atom_code(source) if list(given) == order else transposed(atom_code(source), given, order)
-        untouched = list(given) == order
-        grouped = len(first) > 1 or len(second) > 1
-        if grouped and not (stacked and len(second) == 1 and not batch and len(first) > 1 and untouched):
-            sizes = [size_code(self.sizes[n]) for n in batch]
-            for group in (first, second):
-                if group:
-                    sizes.append(" * ".join(atom(size_code(self.sizes[n])) for n in group))
-            code = f"{code}.reshape({', '.join(sizes)})"
-        return Text(code, tuple(order), ATOM)
-
-
-def transposed(code: str, given: Sequence[int], wanted: Sequence[int]) -> str:
-    if len(wanted) == 2:
-        return f"{code}.T"
-    if len(wanted) > 2 and list(wanted[:-2]) == list(given[:-2]):
-        return f"{code}.swapaxes(-1, -2)"
-    return f"{code}.transpose({', '.join(str(list(given).index(n)) for n in wanted)})"
-
-
-def atom_code(code: str) -> str:
-    return code if re.fullmatch(r"[\w.]+(\[[^\[\]]*\])?|[\w.]+\([^()]*\)", code) else f"({code})"
-
-
-def constant(s: ir.Const) -> str:
-    value = s.value
-    if isinstance(value, bool):
-        return str(value)
-    if isinstance(value, float):
-        if value != value:
-            return "np.nan"
-        if value in (float("inf"), float("-inf")):
-            return "np.inf" if value > 0 else "-np.inf"
-        if value.is_integer() and abs(value) < 1e6:
-            return f"{int(value)}"
-    return repr(value)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dslc.backends.numpy.lower import DTYPES, HELPERS, Body, Line, Lowering, size_code
+from dslc.backends.numpy.body import Body
+from dslc.backends.numpy.lower import Line, Lowering
+from dslc.backends.numpy.operations import HELPERS
+from dslc.backends.numpy.text import DTYPES, size_code
 from dslc.backends.numpy.weights import SAVE, SAVE_WITH_STATE
 
 from dslc import pipeline
@@ -15,6 +18,7 @@ from dslc.check import program as p
 from dslc.check.derivatives import tensors_in
 from dslc.ir import nodes as ir
 from dslc.ir.build import Builder, Unit, Value
+from dslc.passes.transform import everything
 from dslc.pipeline import Lowered
 from dslc.sizes import Size, tidy
 
@@ -184,7 +188,7 @@ def bounds(unit: Unit, tensors: Sequence[p.Tensor]) -> list[str]:
 
 
 def uses_random(roots: Sequence[ir.Node]) -> bool:
-    for node in everything(tuple(roots)):
+    for node in everything(dict(enumerate(roots))):
         if any(isinstance(s, ir.Rand) for b in ir.bodies(node) for s in ir.scalars(b)):
             return True
     return False
@@ -253,10 +257,9 @@ def gradient_function(text: ModuleText, train: p.TrainProgram, program: Lowered)
     low.sinks |= {x: one_of("states", unit, q) for q, x in states.items() if q in unit.layers}
     if any(q in unit.layers for q in states):
         low.line("states = {}")
-    low.run(forward_roots, roots)
-    low.backward = True
-    low.line("grads = {}")
-    low.run(list(grads.values()), roots)
+    low.run(forward_roots, list(grads.values()))
+    if not low.backward:
+        low.line("grads = {}")
     text.used |= low.used
     epilogue = [f'grads["{q}"] = {low.tensor(g)}' for q, g in grads.items() if q not in unit.layers]
     metrics = {k: low.tensor(v) for k, v in values.items() if k != "loss"}
@@ -290,14 +293,14 @@ def evaluation_function(text: ModuleText, train: p.TrainProgram, program: Lowere
 
 def parameter_table(text: ModuleText, unit: Unit) -> str:
     entries: dict[str, str] = {}
+    fan = fans(unit)
     for path, declaration in unit.params.items():
         shape = "".join(f"{size_code(s)}, " for s in declaration.tensor.shape).strip()
         low = Lowering(text.dtype)
         numbers = [Body(low, ()).scalar(Builder(unit, "inference").scalar(a, {})).code for a in declaration.init_args]
-        fans = fan(unit, path)
-        rest = "".join(
-            f", {n}" for n in (*numbers, *(fans if declaration.initializer in ("glorot", "he", "lecun") else ()))
-        )
+        if declaration.initializer in ("glorot", "he", "lecun"):
+            numbers += fan[unit.inputs[path]]
+        rest = "".join(f", {n}" for n in numbers)
         entries[path] = f'(({shape}), "{declaration.initializer}"{rest})'
     lines = [f"DTYPE = {text.dtype}", "", "#: parameter -> shape, initialiser, its numbers", "PARAMS = {"]
     lines += [*table_lines(unit, entries), "}"]
@@ -339,45 +342,37 @@ def table_lines(unit: Unit, entries: dict[str, str]) -> list[str]:
     return lines
 
 
-def fan(unit: Unit, path: str) -> tuple[str, str]:
-    """How many numbers go into one result, and from how many results one is used: by the axes that are summed."""
-    node = unit.inputs[path]
-    for y in everything(tuple(unit.outputs.values())):
-        if isinstance(y, ir.Comp) and y.op == "sum":
-            for s in ir.scalars(y.body):
-                if isinstance(s, ir.Read) and (s.tensor is node or reads_layer(s.tensor, node)):
+def fans(unit: Unit) -> dict[ir.Node, tuple[str, str]]:
+    """For each parameter: how many numbers go into one result, and into how many results one goes; by what is summed."""
+    found: dict[ir.Node, tuple[str, str]] = {}
+    for node in everything(unit.outputs):
+        if isinstance(node, ir.Comp) and node.op == "sum":
+            for s in ir.scalars(node.body):
+                if isinstance(s, ir.Read) and (param := parameter_of(s.tensor)) is not None and param not in found:
                     into: Size = 1
                     out: Size = 1
                     for place, size in zip(s.places, s.tensor.shape, strict=True):
-                        summed = isinstance(place, ir.Affine) and any(n >= len(y.shape) for n, _ in place.terms)
-                        if summed:
+                        if isinstance(place, ir.Affine) and any(n >= len(node.shape) for n, _ in place.terms):
                             into = tidy(into * size)
                         else:
                             out = tidy(out * size)
-                    return size_code(into), size_code(out)
-    count: Size = 1
-    shape = node.shape[len(unit.layers.get(path, ())) :]
-    for size in shape[:-1]:
-        count = tidy(count * size)
-    return size_code(count), size_code(shape[-1]) if shape else "1"
+                    found[param] = size_code(into), size_code(out)
+    for path, param in unit.inputs.items():
+        if param not in found:
+            shape = param.shape[len(unit.layers.get(path, ())) :]
+            count: Size = 1
+            for size in shape[:-1]:
+                count = tidy(count * size)
+            found[param] = size_code(count), size_code(shape[-1]) if shape else "1"
+    return found
 
 
-def reads_layer(tensor: ir.Tensor, node: ir.Input) -> bool:
-    """Is a tensor the slice of an input that belongs to one layer?"""
-    return (
-        ir.slice_of_input(tensor)
-        and isinstance(tensor, ir.Comp)
-        and isinstance(tensor.body, ir.Read)
-        and tensor.body.tensor is node
-    )
-
-
-def everything(roots: tuple[ir.Node, ...]) -> Iterator[ir.Node]:
-    """All nodes, those inside scans too."""
-    for x in ir.schedule(roots):
-        yield x
-        if isinstance(x, ir.Scan):
-            yield from everything((*x.carries, *x.results))
+def parameter_of(tensor: ir.Tensor) -> ir.Input | None:
+    """The parameter that a tensor is, or is the slice of one layer of."""
+    if ir.slice_of_input(tensor):
+        assert isinstance(tensor, ir.Comp) and isinstance(tensor.body, ir.Read)
+        tensor = tensor.body.tensor
+    return tensor if isinstance(tensor, ir.Input) and tensor.role == "param" else None
 
 
 INIT = '''
@@ -464,6 +459,7 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
         low.names[node] = low.fresh(tensor.name)
     builder.statements(optimizer.body)
     roots = list(own.updates.values())
+    low.may_block = False
     low.run(roots)
     text.used |= low.used
     used = "".join(line.text for line in low.lines)
@@ -493,13 +489,18 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
         step.append('    opt["state"].update(state)')
     if "grad_norm" in needed:
         step.append("    grad_norm = np.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
-    step.append("    for name, grad in grads.items():")
     keywords = [f"{n}={n if n in ('step', 'grad_norm') else hyper[n]}" for n in needed if n not in ("param", "grad")]
-    slot_reads = [f'{s}=opt["{s}"][name]' for s in slots]
-    targets = ["params[name][...]", *(f'opt["{s}"][name][...]' for s in slots)]
-    step.append(f"        {', '.join(targets)} = {optimizer.name}(")
-    step.append(f"            {', '.join(['params[name]', 'grad', *keywords, *slot_reads])}")
-    step.append("        )")
+    flat = ["params[name]", "grad", *(f'opt["{s}"][name]' for s in slots)]
+    names = ["param", "grad", *slots]
+    step.append("    for name, grad in grads.items():")
+    step.append(f"        {', '.join(names)} = (x.reshape(-1, copy=False) for x in ({', '.join(flat)}))")
+    step.append(f"        for part in {low.helper('row_blocks')}(param.size, 1):")
+    targets = [f"{n}[part]" for n in ("param", *slots)]
+    given = ["param[part]", "grad[part]", *keywords, *(f"{s}={s}[part]" for s in slots)]
+    step.append(f"            {', '.join(targets)} = {optimizer.name}(")
+    step.append(f"                {', '.join(given)}")
+    step.append("            )")
+    text.used |= low.used
     step.append("    return params, opt")
     start = ["def init_opt(params, seed=0):", '    """The optimiser before its first step."""']
     start.append("    return {")

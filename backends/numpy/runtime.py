@@ -34,6 +34,13 @@ def windows(x, axis, start, count, step, width, dilation, fill):
     return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
 
 
+def row_blocks(count, width):
+    """Slices of 0 .. count - 1 with about 32768 numbers each, when a row has `width` of them."""
+    step = max(1, 32768 // max(1, width))
+    for start in range(0, count, step):
+        yield slice(start, min(start + step, count))
+
+
 def gather(x, places, fill, good=True):
     """Entries at given positions, `fill` where a position is outside or not `good`."""
     inside = good

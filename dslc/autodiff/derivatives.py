@@ -7,12 +7,15 @@ import itertools
 from dslc.autodiff import scalar as d
 from dslc.autodiff.reverse import gradients, ones
 from dslc.ir import nodes as ir
+from dslc.stabilise.rewriter import stabilise
 
 _names = itertools.count()
 
 
 def derivative(kind: str, of: ir.Tensor, wrt: ir.Tensor, direction: ir.Tensor | None = None) -> ir.Tensor:
-    """`grad`, `vjp`, `jvp`, `jacobian` or `hessian` of one tensor by another."""
+    """`grad`, `vjp`, `jvp`, `jacobian` or `hessian` of one tensor by another, taken of its stable form."""
+    if isinstance(wrt, ir.Input | ir.Part):  # rules look through other names, and what they pass by has no derivative
+        of = stabilise({"of": of}, fixed=[wrt])["of"]
     match kind:
         case "grad":
             return gradients({of: ones(of.shape, of.dtype)}, [wrt])[0]

@@ -12,13 +12,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from dslc.autodiff import scalar as d
-from dslc.autodiff.support import guarded
+from dslc.autodiff.support import guarded, support
 from dslc.autodiff.transpose import inside, transposed
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep, shift, zero
 from dslc.sizes import Size
 from dslc.source import NOWHERE, Span
+
+
+#: functions that cost much more than a multiplication
+COSTLY = frozenset(
+    ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sigmoid", "softplus", "erf", "erfc", "erfinv",
+     "lgamma", "digamma", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh",
+     "pow", "^")
+)  # fmt: skip
+#: functions whose derivative is cheap given their value
+BY_RESULT = frozenset(("exp", "exp2", "expm1", "tanh", "sigmoid", "sqrt", "log", "log1p", "log2", "log10"))
+
+#: their derivatives are numbers
+LINEAR = frozenset(("+", "-", "neg", "select", "cast"))
 
 
 class NoDerivative(Exception):
@@ -72,7 +85,7 @@ class Reverse:
         self.totals.pop(node, None)
 
     def total(self, node: ir.Node) -> ir.Tensor | None:
-        """The sum of all contributions to a node."""
+        """The sum of all contributions to a node, in its dtype."""
         parts = self.parts.get(node)
         if not parts:
             return None
@@ -80,6 +93,7 @@ class Reverse:
             body: ir.Scalar = ir.whole(parts[0])
             for part in parts[1:]:
                 body = d.add(body, ir.whole(part))
+            body = d.cast(body, getattr(node, "dtype", body.dtype))
             self.totals[node] = ir.comp(parts[0].shape, body, name=_name(node), span=getattr(node, "span", NOWHERE))
         return self.totals[node]
 
@@ -130,7 +144,36 @@ class Reverse:
             seed = d.mul(seed, self.other_factors(node, body))
         elif node.op not in (None, "sum"):
             return
-        self.reads(node, body, seed, sizes)
+        if node.op is None and (slope := self.slope(node)) is not None:
+            read, factor = slope
+            here = ir.read(factor, tuple(ir.plain(count + i) for i in range(kept)))
+            places = Change({n: keep(n + count) for n in range(kept)})
+            self.transpose(ir.read(read.tensor, tuple(places.place(x) for x in read.places)), d.mul(seed, here), sizes)
+            return
+        own = {body: ir.read(node, tuple(ir.plain(count + i) for i in range(kept)))} if node.op is None else None
+        self.reads(node, body, seed, sizes, own)
+
+    def slope(self, node: ir.Comp) -> tuple[ir.Read, ir.Tensor] | None:
+        """For a costly function of one value: that value, and the derivative as a tensor of its own.
+
+        It depends on nothing of the backward pass, so it can be computed beside the value, with which it shares work.
+        """
+        if isinstance(node.body, ir.Read) or not any(isinstance(s, ir.Op) and s.name in COSTLY for s in ir.scalars(node.body)):
+            return None
+        if isinstance(node.body, ir.Op) and node.body.name in BY_RESULT and isinstance(node.body.args[0], ir.Read):
+            return None
+        active = {s for s in ir.scalars(node.body) if isinstance(s, ir.Read) and s.tensor in self.needed}
+        plain = [s for s in ir.scalars(node.body) if isinstance(s, ir.Op) and s.name in ("select", "stop_grad")]
+        if len(active) != 1 or plain:
+            return None
+        (read,) = active
+        if read.outside is not None or not all(isinstance(x, ir.Affine) and x.mode == "inside" for x in read.places):
+            return None
+        adjoint = self.adjoints(node, node.body, ir.const(1.0, node.dtype)).get(read)
+        if adjoint is None:
+            return None
+        name = f"{node.name}_slope" if node.name else ""
+        return read, ir.comp(node.shape, adjoint, name=name, span=node.span, dtype=node.dtype)
 
     def shared_maximum(self, node: ir.Comp, body: ir.Scalar, seed: ir.Scalar) -> ir.Scalar:
         """Every place that reaches the maximum gets an equal share."""
@@ -161,9 +204,25 @@ class Reverse:
         rest = ir.comp(shape, d.choose(same, d.number(1.0), other), "prod", node.reduced)
         return ir.read(rest, tuple(ir.plain(len(self.lead) + i) for i in range(kept + reduced)))
 
-    def reads(self, node: ir.Node, body: ir.Scalar, seed: ir.Scalar, sizes: tuple[Size, ...]) -> None:
-        """Adjoints of all reads of a body, each turned into a contribution to the tensor it reads."""
+    def reads(
+        self,
+        node: ir.Node,
+        body: ir.Scalar,
+        seed: ir.Scalar,
+        sizes: tuple[Size, ...],
+        known: Mapping[ir.Scalar, ir.Scalar] | None = None,
+    ) -> None:
+        """Adjoints of all reads of a body, each turned into a contribution to the tensor it reads.
+
+        `known` says what can be read instead of being computed again: the value of the node itself.
+        """
+        for read, adjoint in self.adjoints(node, body, seed).items():
+            self.transpose(read, replaced(adjoint, known) if known else adjoint, sizes)
+
+    def adjoints(self, node: ir.Node, body: ir.Scalar, seed: ir.Scalar) -> dict[ir.Read, ir.Scalar]:
+        """The adjoints of the reads of needed tensors in a body, given that of the body."""
         adjoint: dict[ir.Scalar, ir.Scalar] = {body: seed}
+        found: dict[ir.Read, ir.Scalar] = {}
         order = list(ir.scalars(body))
         active: set[ir.Scalar] = set()
         for s in order:
@@ -183,13 +242,15 @@ class Reverse:
                     if test is not None:
                         _accumulate(adjoint, s.outside, d.choose(test, zero(a.dtype), a))
                 if s.tensor in self.needed:
-                    self.transpose(s, a, sizes)
+                    found[s] = a
             elif isinstance(s, ir.Op):
                 if s.name not in d.RULES:
                     raise NoDerivative(f"`{s.name}`", node)
+                a = a if s.name in LINEAR else _visible(a)
                 for argument, part in zip(s.args, d.RULES[s.name](s, a), strict=True):
                     if part is not None and argument in active:
                         _accumulate(adjoint, argument, part)
+        return found
 
     # ---- reads to contributions
 
@@ -233,8 +294,32 @@ class Reverse:
             rules.visit(self, node, cotangents)
 
 
+def replaced(root: ir.Scalar, known: Mapping[ir.Scalar, ir.Scalar]) -> ir.Scalar:
+    """A scalar with parts of it replaced."""
+    if not any(s in known for s in ir.scalars(root)):
+        return root
+    done: dict[ir.Scalar, ir.Scalar] = {}
+    for s in ir.scalars(root):
+        done[s] = known[s] if s in known else ir.rebuild(s, lambda x: done[x])
+    return done[root]
+
+
 def _accumulate(table: dict[ir.Scalar, ir.Scalar], key: ir.Scalar, part: ir.Scalar) -> None:
-    table[key] = d.add(table[key], part) if key in table else part
+    table[key] = _sum(table[key], part) if key in table else part
+
+
+def _sum(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
+    """a + b; where both are 0 outside of one condition, so is the sum."""
+    match a, b:
+        case ir.Op("select", (p, x, u)), ir.Op("select", (q, y, v)) if p is q and d.is_zero(u) and d.is_zero(v):
+            return d.where(p, _sum(x, y))
+    return d.add(a, b)
+
+
+def _visible(a: ir.Scalar) -> ir.Scalar:
+    """A sum that is 0 outside of a condition, as a select: what it is multiplied with sinks into that."""
+    condition = support(a, 0) if isinstance(a, ir.Op) and a.name == "+" else None
+    return a if condition is None else d.where(condition, a)
 
 
 def _name(node: ir.Node) -> str:

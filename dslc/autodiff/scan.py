@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dslc.autodiff.reverse import NoDerivative, Reverse, zeros
+from dslc.autodiff.reverse import COSTLY, NoDerivative, Reverse, zeros
 from dslc.autodiff.transpose import transposed
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
@@ -76,7 +76,7 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
 
     plain: dict[ir.Node, ir.Node] = {} if forward_step is None else {forward_step: step}
     substitute = Substitute({x: (y, (at_step,)) for x, y in stacked.items()}, rebase, plain)
-    carries = [substitute.tensor(c) for c in new_carries]
+    carries = [_cast(substitute.tensor(c), node.carries[j].dtype) for c, j in zip(new_carries, floats, strict=True)]
     parts = [(x, substitute.tensor(p)) for x, p in contributions]
 
     # contributions over all steps at once, from stacked adjoints
@@ -84,7 +84,10 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
     totals = [(x, lift.total(p)) for x, p in parts]
     count = len(node.results)
     starts = tuple(
-        cotangents.get(count + j) or zeros((*lead, *node.carries[j].shape), node.carries[j].dtype) for j in floats
+        _cast(cotangents[count + j], node.carries[j].dtype)
+        if count + j in cotangents
+        else zeros((*lead, *node.carries[j].shape), node.carries[j].dtype)
+        for j in floats
     )
     back = ir.intern(
         ir.Scan(number, node.length, not node.reverse, starts, tuple(carries), tuple(lift.results), node.name, node.span)
@@ -102,6 +105,10 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
             reverse.contribute(node.starts[j], last)
 
 
+def _cast(x: ir.Tensor, dtype: str) -> ir.Tensor:
+    return x if x.dtype == dtype else ir.comp(x.shape, ir.op("cast", (ir.whole(x),), dtype), name=x.name)
+
+
 def _read_from(roots: list[ir.Tensor], forward: set[ir.Node]) -> list[ir.Tensor]:
     """The nodes of `forward` that the roots read, without looking behind them; parameters of layers are read again."""
     found: dict[ir.Tensor, None] = {}
@@ -114,6 +121,9 @@ def _read_from(roots: list[ir.Tensor], forward: set[ir.Node]) -> list[ir.Tensor]
             continue
         seen.add(node)
         # a scan inside, with more results than in the forward step: there it will have them too
+        if node not in forward and isinstance(node, ir.Comp) and _only_from(node, forward):
+            found[node] = None
+            continue
         more = isinstance(node, ir.Part) and isinstance(node.of, ir.Scan) and node.of.number in scans
         if (node in forward or more) and not ir.slice_of_input(node):
             if isinstance(node, ir.Along | ir.External | ir.Scan | ir.Custom):
@@ -122,6 +132,14 @@ def _read_from(roots: list[ir.Tensor], forward: set[ir.Node]) -> list[ir.Tensor]
         else:
             stack.extend(ir.arguments(node))
     return list(found)
+
+
+def _only_from(node: ir.Comp, forward: set[ir.Node]) -> bool:
+    """Is a value of the backward step a costly function of values of the forward step? Then that step computes it."""
+    if node.op is not None or not any(isinstance(s, ir.Op) and s.name in COSTLY for s in ir.scalars(node.body)):
+        return False
+    read = [a for a in ir.arguments(node) if not isinstance(a, ir.Input)]
+    return bool(read) and all(a in forward for a in read)
 
 
 class _Lift:

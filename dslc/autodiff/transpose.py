@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from dslc.autodiff import scalar as d
 from dslc.ir import nodes as ir
@@ -31,7 +32,7 @@ def transposed(
     try:
         solved = solve(shape, places, sizes)
         if solved is not None:
-            return gather(shape, body, sizes, *solved, name)
+            return gather(shape, body, sizes, solved, name)
     except NotAffine:
         pass
     if loose:
@@ -47,56 +48,64 @@ def _clamped(place: ir.Place) -> ir.Place:
     return ir.intern(replace(place, mode="clamp")) if place.mode == "inside" else place
 
 
-Solution = tuple[dict[int, Form], list[tuple[Form, Size]], list[tuple[int, Form]]]
+@dataclass
+class Solution:
+    """Variables expressed by the positions that they produce, and what must hold besides."""
+
+    #: eliminated variable -> its form over positions 0 .. rank - 1 and other variables, as rank + number
+    table: dict[int, Form] = field(default_factory=dict)
+    #: eliminated variables that may leave their range
+    loose: list[int] = field(default_factory=list)
+    #: positions that must be equal to a form (a variable that stands in two places)
+    equalities: list[tuple[int, Form]] = field(default_factory=list)
 
 
 def solve(shape: tuple[Size, ...], places: tuple[ir.Place, ...], sizes: tuple[Size, ...]) -> Solution | None:
-    """Express one variable of each place by the position that it produces.
-
-    Gives the eliminated variables, the ranges that they must be checked against, and the positions that must be
-    equal to something (a variable that stands in two places).
-    """
-    table: dict[int, Form] = {}
-    checks: list[tuple[Form, Size]] = []
-    equalities: list[tuple[int, Form]] = []
+    """Express one variable of each place by the position that it produces; None where that is not possible."""
+    found = Solution()
     rank = len(shape)
     for position, place in enumerate(places):
         if not isinstance(place, ir.Affine) or place.mode != "inside" or place.divisor != 1:
             return None
-        offset: Size = place.offset
-        terms: dict[int, Size] = {}  # over positions 0..rank-1 and variables rank + n
-        open_: list[tuple[int, Size]] = []
-        for number, coefficient in place.terms:
-            if number in table:
-                form = table[number]
-                if form.divisor != 1:
-                    return None
-                offset = tidy(offset + coefficient * form.offset)
-                for n, c in form.terms:
-                    terms[n] = tidy(terms.get(n, 0) + coefficient * c)
-            else:
-                open_.append((number, coefficient))
+        form = _substituted(Form(tuple((rank + n, c) for n, c in place.terms), place.offset), found.table, rank)
+        if form is None:
+            return None
+        open_ = [(n - rank, c) for n, c in form.terms if n >= rank]
         if not open_:
-            equalities.append((position, Form(tuple(terms.items()), offset)))
+            found.equalities.append((position, form))
             continue
         chosen, coefficient = max(open_, key=lambda t: _weight(sizes[t[0]], t[1]))
-        sign = 1
-        if isinstance(coefficient, int) and coefficient < 0:
-            sign, coefficient = -1, -coefficient
-        elif not isinstance(coefficient, int):
+        if not isinstance(coefficient, int):
             return None
-        solved: dict[int, Size] = {position: sign}
-        for n, c in terms.items():
-            solved[n] = tidy(solved.get(n, 0) - sign * c)
-        for n, c in open_:
-            if n != chosen:
-                solved[rank + n] = tidy(solved.get(rank + n, 0) - sign * c)
-        form = Form(tuple((n, c) for n, c in solved.items() if c != 0), tidy(-sign * offset), coefficient)
-        table[chosen] = form
-        exact = form == Form(((position, 1),)) and sizes[chosen] == shape[position]
-        if not exact:
-            checks.append((form, sizes[chosen]))
-    return table, checks, equalities
+        sign = 1 if coefficient > 0 else -1
+        terms = {position: sign, **{n: tidy(-sign * c) for n, c in form.terms if n != rank + chosen}}
+        solved = Form(tuple(terms.items()), tidy(-sign * form.offset), abs(coefficient))
+        for n, earlier in found.table.items():
+            again = _substituted(earlier, {chosen: solved}, rank)
+            if again is None:
+                return None
+            found.table[n] = again
+        found.table[chosen] = solved
+        if solved != Form(((position, 1),)) or sizes[chosen] != shape[position]:
+            found.loose.append(chosen)
+    return found
+
+
+def _substituted(form: Form, table: Mapping[int, Form], rank: int) -> Form | None:
+    """A form with the variables of a table replaced; None where a quotient would stand in it."""
+    offset = form.offset
+    terms: dict[int, Size] = {}
+    for number, coefficient in form.terms:
+        instead = table.get(number - rank)
+        if number < rank or instead is None:
+            terms[number] = tidy(terms.get(number, 0) + coefficient)
+            continue
+        if instead.divisor != 1:
+            return None
+        offset = tidy(offset + coefficient * instead.offset)
+        for n, c in instead.terms:
+            terms[n] = tidy(terms.get(n, 0) + coefficient * c)
+    return Form(tuple((n, c) for n, c in terms.items() if c != 0), offset, form.divisor)
 
 
 def _weight(size: Size, coefficient: Size) -> tuple[int, float]:
@@ -107,33 +116,27 @@ def _weight(size: Size, coefficient: Size) -> tuple[int, float]:
 
 
 def gather(
-    shape: tuple[Size, ...],
-    body: ir.Scalar,
-    sizes: tuple[Size, ...],
-    table: dict[int, Form],
-    checks: list[tuple[Form, Size]],
-    equalities: list[tuple[int, Form]],
-    name: str,
+    shape: tuple[Size, ...], body: ir.Scalar, sizes: tuple[Size, ...], solution: Solution, name: str
 ) -> ir.Tensor:
     """The solved form: output variables are positions, the variables that were not eliminated are summed."""
     rank = len(shape)
-    rest = [n for n in range(len(sizes)) if n not in table]
+    rest = [n for n in range(len(sizes)) if n not in solution.table]
     number = {rank + n: rank + k for k, n in enumerate(rest)}
 
     def renumber(form: Form) -> Form:
-        return Form(tuple((number.get(n, n), c) for n, c in form.terms), form.offset, form.divisor)
+        return Form(tuple((n if n < rank else number[n], c) for n, c in form.terms), form.offset, form.divisor)
 
-    forms = {n: renumber(table[n]) if n in table else keep(number[rank + n]) for n in range(len(sizes))}
-    loose = frozenset(n for n, form in table.items() if any(form is f for f, _ in checks))
-    change = Change(forms, guard=loose)
+    forms = {
+        n: renumber(solution.table[n]) if n in solution.table else keep(number[rank + n]) for n in range(len(sizes))
+    }
+    change = Change(forms, guard=frozenset(solution.loose))
     new = change.scalar(body)
     tests: list[ir.Scalar] = []
-    for form, size in checks:
-        variable = next(n for n, f in table.items() if f is form)
-        if not _guards_itself(body, variable, size):
-            at = renumber(form)
-            tests += _in_range(change.value(Form(at.terms, at.offset)), at.divisor, size)
-    for position, form in equalities:
+    for variable in solution.loose:
+        if not _guards_itself(body, variable, sizes[variable]):
+            at = forms[variable]
+            tests += _in_range(change.value(Form(at.terms, at.offset)), at.divisor, sizes[variable])
+    for position, form in solution.equalities:
         tests.append(ir.op("==", (ir.var(position), change.value(renumber(form))), "bool"))
     for test in tests:
         new = d.choose(test, new, zero(new.dtype))

@@ -35,7 +35,7 @@ class Unit:
     params: dict[str, p.ParamDecl] = field(default_factory=dict)
     states: dict[str, p.StateDecl] = field(default_factory=dict)
     frozen: set[str] = field(default_factory=set)
-    #: for inputs that hold one parameter or state for each pass of loops, `block.*.W`: first number and count, outer first
+    #: inputs that hold one parameter or state for each pass of loops, `block.*.W`: first number and count, outer first
     layers: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     def paths(self, name: str) -> list[str]:
@@ -488,7 +488,9 @@ class Builder:
             else:
                 self.state(declaration, stars)
         self.statements(node.passes[0])
-        carries = tuple(self.tensor(left) for _, left in layers.carried)
+        carries = tuple(
+            _cast(self.tensor(left), start.dtype) for (_, left), start in zip(layers.carried, starts, strict=True)
+        )
         left_over = [left for _, left in layers.carried]
         stacked = [(first, last) for first, last in layers.after if first not in left_over]
         updated = {k: v for k, v in self.unit.updates.items() if outer_updates.get(k) is not v}
@@ -502,7 +504,7 @@ class Builder:
             self.define(last, ir.comp(x.shape, ir.read(whole, places), name=last.name))
         for k, (path, x) in enumerate(updated.items(), len(stacked)):
             self.unit.updates[path] = ir.intern(ir.Part(made, k, x.dtype, (layer.count, *x.shape), x.name))
-        for k, (first, last) in enumerate(layers.after):
+        for first, last in layers.after:
             if first in left_over:
                 j = left_over.index(first)
                 x = carries[j]
@@ -624,6 +626,7 @@ class Builder:
         """A reduction is a comprehension over what it depends on; here it is read back."""
         bound = set(e.indices)
         outer = [i for i in _free(e.body) if i not in bound and not isinstance(env.get(i), ir.Step)]
+        outer.sort(key=lambda i: n if isinstance(n := env[i], int) else -1)
         lift = len(self.mapped)
         inner: dict[p.Index, Place] = {i: s for i, s in env.items() if isinstance(s, ir.Step) and i not in bound}
         inner.update({i: lift + k for k, i in enumerate(outer)})
@@ -721,6 +724,10 @@ class CustomRule:
         self.builder.statements(backward.body)
         floats = [k for k, x in enumerate(self.instance.inputs) if is_float(x.dtype)]
         return {k: self.builder.tensor(a) for k, a in zip(floats, backward.adjoints, strict=True)}
+
+
+def _cast(x: ir.Tensor, dtype: str) -> ir.Tensor:
+    return x if x.dtype == dtype else ir.comp(x.shape, ir.op("cast", (ir.whole(x),), dtype), name=x.name)
 
 
 def _frontier(values: Sequence[ir.Tensor], known: set[ir.Tensor]) -> list[ir.Tensor]:

@@ -214,7 +214,7 @@ class Interpreter:
         number: Any = 0
         for place, size in zip(s.places, s.sizes, strict=True):
             number = number * self.size(size) + done[id(place)]
-        return uniform(self.seed, s.site, np.asarray(number), s.lane)
+        return uniform(self.seed, s.site, np.asarray(number), s.lane).astype(np.float64)
 
 
 REDUCE: dict[str, Callable[[Array], Any]] = {
@@ -235,15 +235,17 @@ def _each(function: Callable[[float], float]) -> Callable[[Any], Any]:
 
 
 def _lgamma(x: float) -> float:
-    return math.inf if x == math.floor(x) <= 0 else math.lgamma(x)
+    return math.inf if x <= 0 and (math.isinf(x) or x == math.floor(x)) else math.lgamma(x)
 
 
 def _polygamma(order: int) -> Callable[[float], float]:
     """The first (digamma) or second (trigamma) derivative of lgamma."""
 
     def value(x: float) -> float:
+        if x == math.inf:
+            return x if order == 1 else 0.0
         if math.isnan(x) or x == -math.inf or (x <= 0 and x == math.floor(x)):
-            return math.inf if order == 2 and math.isfinite(x) else math.nan
+            return math.nan if math.isnan(x) else math.inf if order == 2 else -math.inf if x == 0 else math.nan
         if x < 0.5:  # reflection
             cot = 1 / math.tan(math.pi * x)
             if order == 1:
@@ -265,6 +267,18 @@ def _polygamma(order: int) -> Callable[[float], float]:
 
 #: absolute values of the Bernoulli numbers B2, B4, ...; their signs alternate
 BERNOULLI = (1 / 6, 1 / 30, 1 / 42, 1 / 30, 5 / 66, 691 / 2730, 7 / 6)
+
+
+def _erfcx(x: float) -> float:
+    """e^(x^2) erfc(x); far out Laplace's continued fraction."""
+    if math.isnan(x) or x < -27:
+        return math.inf if x < 0 else x
+    if x < 10:
+        return math.exp(x * x) * math.erfc(x)
+    tail = x
+    for k in range(20, 0, -1):
+        tail = x + k / 2 / tail
+    return 1 / (math.sqrt(math.pi) * tail)
 
 
 def _erfinv(y: float) -> float:
@@ -293,12 +307,13 @@ SCALAR: dict[str, Callable[..., Any]] = {
     "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "abs": np.abs,
     "sign": np.sign, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos,
     "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
-    "acosh": np.arccosh, "atanh": np.arctanh, "sigmoid": lambda x: 0.5 * (1 + np.tanh(0.5 * x)),
+    "acosh": np.arccosh, "atanh": np.arctanh, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "relu": lambda x: np.maximum(x, 0), "softplus": lambda x: np.logaddexp(0, x), "erf": _each(math.erf),
-    "erfc": _each(math.erfc), "erfinv": _each(_erfinv),
+    "erfc": _each(math.erfc), "erfcx": _each(_erfcx), "erfinv": _each(_erfinv),
     "lgamma": _each(_lgamma), "digamma": _each(_polygamma(1)), "trigamma": _each(_polygamma(2)),
     "floor": np.floor, "ceil": np.ceil, "round": np.round, "trunc": np.trunc, "min": np.minimum, "max": np.maximum,
-    "clip": lambda x, a, b: np.minimum(np.maximum(x, a), b), "pow": np.power, "hypot": np.hypot, "isnan": np.isnan,
+    "clip": lambda x, a, b: np.minimum(np.maximum(x, a), b), "square": np.square, "pow": np.power, "hypot": np.hypot,
+    "isnan": np.isnan,
     "isinf": np.isinf, "isfinite": np.isfinite,
 }  # fmt: skip
 

@@ -147,9 +147,16 @@ class Substitute:
         self.everywhere = everywhere
 
     def node(self, root: ir.Node) -> ir.Node:
-        for node in ir.schedule((root,)):
-            if node not in self.done:
+        stack = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if node in self.done:
+                continue
+            if ready:
                 self.done[node] = self._one(node)
+            else:
+                stack.append((node, True))
+                stack.extend((a, False) for a in reversed(ir.arguments(node)) if a not in self.done)
         return self.done[root]
 
     def tensor(self, root: ir.Tensor) -> ir.Tensor:

@@ -171,7 +171,7 @@ def _op(node: ir.Node, s: ir.Op) -> None:
     record = RECORDS.get(s.name)
     _check(node, record is not None, f"no operation `{s.name}`")
     assert record is not None
-    _check(node, record.arity in (None, len(s.args)), f"`{s.name}` with {len(s.args)} arguments")
+    _check(node, record.arity in (0, len(s.args)), f"`{s.name}` with {len(s.args)} arguments")
     kinds = [kind(a.dtype) for a in s.args]
     text = f"`{s.name}` of {', '.join(a.dtype for a in s.args)} gives {s.dtype}"
     _check(node, _result(s, kinds) == kind(s.dtype), text)

@@ -1,79 +1,17 @@
-"""The scalar functions of the language: one record each.
-
-A record says what the front end must know: how many arguments, which dtypes it takes and gives, and where it is
-defined. Later stages add their own fields to the same record (derivative, stable forms, texts of the backends).
-"""
+"""The operations of the language: scalar ones with a record each, and the names of all others."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dslc.ops.arithmetic import ARITHMETIC, KINKED
+from dslc.ops.elementary import ELEMENTARY
+from dslc.ops.record import ScalarOp
+from dslc.ops.special import SPECIAL_FUNCTIONS
 
-#: float: floats in and out. same: the dtype of the argument. bool: a condition. int: whole-number result.
-Gives = Literal["float", "same", "bool"]
+#: everything that the body of a comprehension can apply
+RECORDS: dict[str, ScalarOp] = {r.name: r for r in (*ELEMENTARY, *KINKED, *SPECIAL_FUNCTIONS, *ARITHMETIC)}
 
-
-@dataclass(frozen=True)
-class ScalarOp:
-    name: str
-    arity: int
-    gives: Gives
-    #: one line for the reader of `dslc show NAME`
-    meaning: str
-    #: derivative is zero wherever it exists
-    flat: bool = False
-
-
-def _table(*ops: ScalarOp) -> dict[str, ScalarOp]:
-    return {op.name: op for op in ops}
-
-
-SCALAR_OPS = _table(
-    ScalarOp("exp", 1, "float", "e^x"),
-    ScalarOp("exp2", 1, "float", "2^x"),
-    ScalarOp("expm1", 1, "float", "e^x - 1, exact near 0"),
-    ScalarOp("log", 1, "float", "natural logarithm"),
-    ScalarOp("log2", 1, "float", "logarithm to the base 2"),
-    ScalarOp("log10", 1, "float", "logarithm to the base 10"),
-    ScalarOp("log1p", 1, "float", "log(1 + x), exact near 0"),
-    ScalarOp("sqrt", 1, "float", "square root"),
-    ScalarOp("rsqrt", 1, "float", "1 / sqrt(x)"),
-    ScalarOp("square", 1, "same", "x * x"),
-    ScalarOp("abs", 1, "same", "|x|, derivative 0 at 0"),
-    ScalarOp("sign", 1, "same", "-1, 0 or 1", flat=True),
-    ScalarOp("sin", 1, "float", "sine"),
-    ScalarOp("cos", 1, "float", "cosine"),
-    ScalarOp("tan", 1, "float", "tangent"),
-    ScalarOp("asin", 1, "float", "inverse sine"),
-    ScalarOp("acos", 1, "float", "inverse cosine"),
-    ScalarOp("atan", 1, "float", "inverse tangent"),
-    ScalarOp("atan2", 2, "float", "angle of the point (x, y), given as atan2(y, x)"),
-    ScalarOp("sinh", 1, "float", "hyperbolic sine"),
-    ScalarOp("cosh", 1, "float", "hyperbolic cosine"),
-    ScalarOp("tanh", 1, "float", "hyperbolic tangent"),
-    ScalarOp("asinh", 1, "float", "inverse hyperbolic sine"),
-    ScalarOp("acosh", 1, "float", "inverse hyperbolic cosine"),
-    ScalarOp("atanh", 1, "float", "inverse hyperbolic tangent"),
-    ScalarOp("sigmoid", 1, "float", "1 / (1 + e^-x)"),
-    ScalarOp("relu", 1, "same", "max(0, x), derivative 0 at 0"),
-    ScalarOp("erf", 1, "float", "error function"),
-    ScalarOp("erfc", 1, "float", "1 - erf(x)"),
-    ScalarOp("erfinv", 1, "float", "inverse of erf"),
-    ScalarOp("lgamma", 1, "float", "log of the gamma function"),
-    ScalarOp("digamma", 1, "float", "derivative of lgamma"),
-    ScalarOp("floor", 1, "same", "largest whole number below", flat=True),
-    ScalarOp("ceil", 1, "same", "smallest whole number above", flat=True),
-    ScalarOp("round", 1, "same", "nearest whole number, ties to even", flat=True),
-    ScalarOp("trunc", 1, "same", "whole part", flat=True),
-    ScalarOp("min", 2, "same", "the smaller one; a tie splits the derivative evenly"),
-    ScalarOp("max", 2, "same", "the larger one; a tie splits the derivative evenly"),
-    ScalarOp("clip", 3, "same", "clip(x, low, high)"),
-    ScalarOp("pow", 2, "float", "x^y"),
-    ScalarOp("hypot", 2, "float", "sqrt(x^2 + y^2)"),
-    ScalarOp("isnan", 1, "bool", "is it not a number"),
-    ScalarOp("isinf", 1, "bool", "is it infinite"),
-    ScalarOp("isfinite", 1, "bool", "is it finite"),
-)
+#: those that a spec can call by name
+SCALAR_OPS: dict[str, ScalarOp] = {name: r for name, r in RECORDS.items() if r.in_language}
 
 #: reductions: the bound indices disappear
 REDUCTIONS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Substitute
@@ -28,16 +28,12 @@ class Transform(Substitute):
 
 
 def everything(outputs: Outputs) -> Iterator[ir.Node]:
-    """All nodes of a program, arguments first, those inside scans too, each once."""
-    seen: set[ir.Node] = set()
-    for node in _all(tuple(outputs.values())):
-        if node not in seen:
-            seen.add(node)
-            yield node
+    """All nodes of a program, arguments first, those inside scans too."""
+    return _all(ir.schedule(tuple(outputs.values())))
 
 
-def _all(roots: tuple[ir.Node, ...]) -> Iterator[ir.Node]:
-    for node in ir.schedule(roots):
+def _all(order: Sequence[ir.Node]) -> Iterator[ir.Node]:
+    for node in order:
         if isinstance(node, ir.Scan):
-            yield from _all((*node.carries, *node.results))
+            yield from _all(ir.inside(node)[0])
         yield node

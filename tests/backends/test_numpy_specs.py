@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dslc.autodiff.reverse import gradients, ones
+from dslc import pipeline
 from dslc.compiler import choose, compile_text
 from dslc.frontend import check_file
-from dslc.ir.build import Unit, build, build_train
+from dslc.ir.build import Unit
 from dslc.ir.interpret import Interpreter
 
 ROOT = Path(__file__).parents[2]
@@ -78,29 +78,28 @@ def test_the_module_of_a_spec_agrees_with_the_interpreter(path: str, tmp_path: P
     tolerance = 1e-5 if Path(path).stem in ROUNDED else 1e-9
     rng = np.random.default_rng(0)
 
-    unit = build(model, "inference")
+    program = pipeline.forward(model)
+    unit = program.unit
     inputs, sizes = sample(unit, rng)
     params = separate(unit, inputs, unit.params)
     data = [inputs[k] for k, x in unit.inputs.items() if x.role == "input"]
     state = [separate(unit, inputs, unit.states)] if unit.states else []
     with np.errstate(all="ignore"):
         found = module.forward(params, *data, *state)
-        expected = Interpreter(inputs, sizes).run(unit.outputs)
+        expected = Interpreter(inputs, sizes).run(dict(program.stages)["stabilise"])
     found = found if isinstance(found, dict) else dict.fromkeys(expected, found)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=tolerance, atol=tolerance, err_msg=name)
 
     if train is None:
         return
-    unit = build_train(train)
+    program = pipeline.training(train)
+    unit = program.unit
     inputs, sizes = sample(unit, rng)
-    trained = [k for k in unit.params if k in unit.inputs and k not in unit.frozen]
-    trained = [k for k in trained if not any(k == f or k.startswith(f + ".") for f in train.frozen)]
-    grads = gradients({unit.outputs["loss"]: ones(())}, [unit.inputs[k] for k in trained])
+    trained = pipeline.trained(unit, train)
     with np.errstate(all="ignore"):
-        wanted = Interpreter(inputs, sizes).run(
-            {"loss": unit.outputs["loss"], **dict(zip(trained, grads, strict=True))}
-        )
+        wanted = Interpreter(inputs, sizes).run(dict(program.stages)["differentiate"])
+        wanted = {k.removeprefix(pipeline.GRADIENT): v for k, v in wanted.items()}
         data = [inputs[k] for k, x in unit.inputs.items() if x.role == "input"]
         state = [separate(unit, inputs, unit.states)] if unit.states else []
         loss, by_name, _, _ = module.loss_grad_metrics(separate(unit, inputs, unit.params), *data, *state)

@@ -1,0 +1,372 @@
+"""The bodies of comprehensions as NumPy text: scalars become arrays over the variables, reads become views."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dslc.backends.numpy.operations import FUNCTIONS, INFIX, PLAIN, TEMPLATES
+from dslc.backends.numpy.text import (
+    ATOM,
+    COMPARE,
+    PLUS,
+    POWER,
+    TIMES,
+    UNARY,
+    CannotLower,
+    Text,
+    atom,
+    atom_code,
+    constant,
+    size_code,
+    transposed,
+)  # fmt: skip
+
+from dslc.ir import nodes as ir
+from dslc.sizes import Size, show
+
+if TYPE_CHECKING:
+    from dslc.backends.numpy.lower import Lowering
+
+
+@dataclass
+class Body:
+    """Scalars of one comprehension as arrays over its variables."""
+
+    lowering: Lowering
+    sizes: tuple[Size, ...]
+    done: dict[ir.Scalar, Text] = field(default_factory=dict)
+    #: in a block, the variable that counts the rows
+    row: int | None = None
+    #: is the array that is being read already cut to the rows of the block?
+    local: bool = False
+
+    def scalar(self, root: ir.Scalar) -> Text:
+        uses: dict[ir.Scalar, int] = {}
+        order = list(ir.scalars(root))
+        for s in order:
+            for x in ir.operands(s):
+                uses[x] = uses.get(x, 0) + 1
+        needed = self.needed(root)
+        for s in order:
+            if s not in self.done and s in needed:
+                shared = self.lowering.shared.get(self.key(s)) if isinstance(s, ir.Op) else None
+                self.done[s] = shared or self.one(s)
+                twice = uses.get(s, 0) > 1 or s in self.lowering.common
+                if shared is None and twice and isinstance(s, ir.Op) and s.name not in ("neg", "cast", "stop_grad"):
+                    self.done[s] = self.named(s, self.done[s])
+        return self.done[root]
+
+    def needed(self, root: ir.Scalar) -> set[ir.Scalar]:
+        """The scalars that must be computed for a root: none below those that are known."""
+        found: set[ir.Scalar] = set()
+        stack = [root]
+        while stack:
+            s = stack.pop()
+            if s not in found:
+                found.add(s)
+                if not (isinstance(s, ir.Op) and (s in self.done or self.key(s) in self.lowering.shared)):
+                    stack.extend(ir.operands(s))
+        return found
+
+    def key(self, s: ir.Scalar) -> tuple[ir.Scalar, tuple[Size, ...]]:
+        return s, self.sizes
+
+    def named(self, s: ir.Op, text: Text) -> Text:
+        """A value that the formula uses more than once gets a line of its own."""
+        low = self.lowering
+        if not text.axes or re.fullmatch(r"\w+", text.code):
+            return text
+        read = next(
+            (low.names[x.tensor] for x in ir.scalars(s) if isinstance(x, ir.Read) and x.tensor in low.names), ""
+        )
+        word = (
+            s.name if s.name.isalpha() else {"+": "sum", "-": "gap", "*": "product", "/": "ratio"}.get(s.name, "test")
+        )
+        name = low.fresh(f"{word}_{read}" if re.fullmatch(r"\w+", read) else word)
+        low.line(f"{name} = {text.code}")
+        named = Text(name, text.axes)
+        if s in low.common:
+            low.shared[self.key(s)] = named
+        return named
+
+    def one(self, s: ir.Scalar) -> Text:
+        match s:
+            case ir.Const():
+                return Text(constant(s), (), UNARY if isinstance(s.value, int | float) and s.value < 0 else ATOM)
+            case ir.SizeOf():
+                code = show(s.size).replace("^", "**") if s.dtype == "float" else size_code(s.size)
+                return Text(code, (), ATOM if re.fullmatch(r"\w+", code) else PLUS)
+            case ir.Var():
+                return Text(self.counted(s.number), (s.number,))
+            case ir.Op():
+                return self.op(s, [self.done[a] for a in s.args])
+            case ir.Rand():
+                return self.rand(s)
+            case ir.Read():
+                return self.read(s)
+
+    def counted(self, number: int, local: bool = False) -> str:
+        """The values of a variable."""
+        if number == self.row and not local:
+            return f"np.arange({self.lowering.rows}.start, {self.lowering.rows}.stop)"
+        return f"np.arange({size_code(self.sizes[number])})"
+
+    def align(self, texts: Sequence[Text]) -> tuple[list[Text], tuple[int, ...]]:
+        axes = tuple(sorted({a for t in texts for a in t.axes}))
+        return [self.lowering.expand(t, axes) for t in texts], axes
+
+    def op(self, s: ir.Op, args: list[Text]) -> Text:
+        low = self.lowering
+        parts, axes = self.align(args)
+        if s.name in INFIX:
+            symbol, level = INFIX[s.name]
+            right = level + 1 if s.name != "+" else level
+            left = level + 1 if level == COMPARE else level
+            return Text(f"{parts[0].at(left)} {symbol} {parts[1].at(right)}", axes, level)
+        match s.name:
+            case "neg":
+                return Text(f"-{parts[0].at(UNARY)}", axes, UNARY)
+            case "^":
+                if isinstance(s.args[1], ir.Const) and s.args[1].value == 2:
+                    return Text(f"np.square({parts[0].code})", axes)
+                return Text(f"{parts[0].at(ATOM)} ** {parts[1].at(UNARY)}", axes, POWER)
+            case "and" | "or":
+                symbol = " & " if s.name == "and" else " | "
+                return Text("(" + symbol.join(p.at(PLUS + 1) for p in parts) + ")", axes)
+            case "cast":
+                return Text(self.cast(parts[0], s.dtype), axes)
+            case "stop_grad":
+                return Text(parts[0].code, axes, parts[0].level)
+        if not axes and all(_is_plain(x) for x in ir.scalars(s)):
+            plain = PLAIN.get(s.name)
+            if plain is not None:  # a Python float takes the dtype of what it meets, a NumPy one would not
+                for word in re.findall(r"\w+(?=\()", plain):
+                    low.helper(word)
+                return Text(plain.format(*(p.code for p in parts)), ())
+        if s.name in TEMPLATES:
+            template, level = TEMPLATES[s.name]
+            return Text(template.format(*(p.code for p in parts)), axes, level)
+        if s.name not in FUNCTIONS:
+            raise CannotLower(f"`{s.name}`", ir.comp((), s))
+        name = low.helper(FUNCTIONS[s.name])
+        return Text(f"{name}({', '.join(p.code for p in parts)})", axes)
+
+    def cast(self, text: Text, dtype: str) -> str:
+        target = self.lowering.numpy_dtype(dtype)
+        if not text.axes and re.fullmatch(r"-?[\d.]+(e-?\d+)?|[-\w. ()/*+]*", text.code) and "[" not in text.code:
+            if dtype in ("float", "f32", "f64") and re.fullmatch(r"-?[\d.]+(e-?\d+)?", text.code):
+                return text.code
+        if not text.axes:
+            return f"{target}({text.code})"
+        return f"{text.at(ATOM)}.astype({target})"
+
+    def rand(self, s: ir.Rand) -> Text:
+        low = self.lowering
+        number: Text | None = None
+        for place, size in zip(s.places, s.sizes, strict=True):
+            here = self.done[place]
+            if number is None:
+                number = here
+            else:
+                parts, axes = self.align([number, here])
+                number = Text(f"{parts[0].at(TIMES)} * {atom(size_code(size))} + {parts[1].at(TIMES)}", axes, PLUS)
+        element = number or Text("0", ())
+        low.used.add("draw")
+        return Text(f"draw(seed, {s.site}, {element.code}{f', {s.lane}' if s.lane else ''})", element.axes)
+
+    # ---- reads
+
+    def read(self, s: ir.Read) -> Text:
+        low = self.lowering
+        if s.tensor in low.slices and isinstance(s.places[0], ir.At):
+            s = ir.read(low.slices[s.tensor], s.places[1:], s.outside)
+        base = low.tensor(s.tensor)
+        if not s.places:
+            return Text(base, ())
+        self.local = s.tensor in low.local or s.tensor not in low.names
+        simple = self.view(s, base)
+        if simple is not None:
+            return simple
+        taken = self.taken(s, base)
+        if taken is not None:
+            return taken
+        return self.gathered(s, base)
+
+    def view(self, s: ir.Read, base: str) -> Text | None:
+        """A read at affine places of distinct variables: slices, shifts and windows of the array."""
+        seen: set[int] = set()
+        for place in s.places:
+            if isinstance(place, ir.Data) or (
+                isinstance(place, ir.Affine) and (place.mode != "inside" or place.divisor != 1)
+            ):
+                return None
+            if isinstance(place, ir.Affine):
+                numbers = [n for n, _ in place.terms]
+                if len(numbers) > 2 or any(n in seen for n in numbers):
+                    return None
+                if any(not isinstance(c, int) for _, c in place.terms):
+                    return None
+                if len(numbers) == 2 and any(c < 0 for _, c in place.terms):
+                    return None
+                seen.update(numbers)
+        fill = None
+        if s.outside is not None:
+            outside = self.done[s.outside]
+            if outside.axes:
+                return None
+            fill = outside.code
+        low = self.lowering
+        code = base
+        items: list[str] = []
+        order: list[int] = []
+        for axis in reversed(range(len(s.places))):
+            place, size = s.places[axis], s.tensor.shape[axis]
+            if isinstance(place, ir.At):
+                if fill is not None:
+                    return None
+                step = low.steps[place.step.scan]
+                items.insert(
+                    0, step if place.offset == 0 else f"{step} + {size_code(place.offset)}".replace("+ -", "- ")
+                )
+                continue
+            if not place.terms:
+                if fill is not None and not isinstance(place.offset, int):
+                    return None
+                items.insert(0, size_code(place.offset))
+                continue
+            if len(place.terms) == 2:
+                (a, ca), (b, cb) = place.terms
+                start = size_code(place.offset)
+                width = ", ".join([size_code(self.sizes[a]), str(ca), size_code(self.sizes[b]), str(cb)])
+                code = f"{low.helper('windows')}({code}, {axis}, {start}, {width}, {fill or 0})"
+                items[:0] = [":", ":"]
+                order[:0] = [a, b]
+                continue
+            ((number, step_),) = place.terms
+            order.insert(0, number)
+            if number == self.row:
+                items.insert(0, ":" if self.local else low.rows)
+                continue
+            whole = place.offset == 0 and step_ == 1 and self.sizes[number] == size
+            if whole:
+                items.insert(0, ":")
+            elif fill is not None:
+                count = size_code(self.sizes[number])
+                code = f"{low.helper('shifted')}({code}, {axis}, {size_code(place.offset)}, {count}, {step_}, {fill})"
+                items.insert(0, ":")
+            else:
+                items.insert(0, self.slice(place.offset, step_, self.sizes[number], size))
+        if any(i != ":" for i in items):
+            while items and items[-1] == ":":
+                items.pop()
+            code = f"{code}[{', '.join(items)}]"
+        return self.arranged(code, order)
+
+    def slice(self, offset: Size, step: int, count: Size, size: Size) -> str:
+        if step == 1:
+            stop = offset + count
+            low = "" if offset == 0 else size_code(offset)
+            return f"{low}:" if stop == size else f"{low}:{size_code(stop)}"
+        if step == -1 and offset == size - 1 and count == size:
+            return "::-1"
+        if step > 0:
+            return f"{size_code(offset)}:{size_code(offset + step * (count - 1) + 1)}:{step}"
+        last = offset + step * (count - 1)
+        return f"{size_code(offset)}:{'' if last == 0 else size_code(last - 1)}:{step}"
+
+    def arranged(self, code: str, order: Sequence[int]) -> Text:
+        """Bring axes into ascending order of their variables."""
+        wanted = sorted(order)
+        if list(order) == wanted:
+            return Text(code, tuple(order))
+        return Text(transposed(atom_code(code), order, wanted), tuple(wanted), ATOM, (code, tuple(order)))
+
+    def taken(self, s: ir.Read, base: str) -> Text | None:
+        """One place is data, the others are plain: rows of the array are taken."""
+        if s.outside is not None:
+            return None
+        data = [i for i, q in enumerate(s.places) if isinstance(q, ir.Data)]
+        if len(data) != 1:
+            return None
+        (axis,) = data
+        place = s.places[axis]
+        assert isinstance(place, ir.Data)
+        if place.mode != "inside":
+            return None
+        index = self.done[place.value]
+        order: list[int] = []
+        for i, q in enumerate(s.places):
+            if i == axis:
+                order.extend(index.axes)
+                continue
+            if (
+                not isinstance(q, ir.Affine)
+                or q.offset != 0
+                or len(q.terms) != 1
+                or q.terms[0][1] != 1
+                or q.divisor != 1
+            ):
+                return None
+            number = q.terms[0][0]
+            if number in order or number in index.axes:
+                return None
+            if self.sizes[number] != s.tensor.shape[i] or (number == self.row and not self.local):
+                return None
+            order.append(number)
+        code = f"{base}[{index.code}]" if axis == 0 else f"np.take({base}, {index.code}, axis={axis})"
+        return self.arranged(code, order)
+
+    def position(self, place: ir.Place, size: Size) -> Text:
+        """A position as whole numbers over the variables."""
+        if isinstance(place, ir.Data):
+            text = self.scalar(place.value)
+        elif isinstance(place, ir.At):
+            step = self.lowering.steps[place.step.scan]
+            text = Text(step if place.offset == 0 else f"{step} + {size_code(place.offset)}", (), PLUS)
+        else:
+            parts: list[Text] = []
+            for number, coefficient in place.terms:
+                text = Text(self.counted(number, self.local), (number,))
+                if coefficient != 1:
+                    text = Text(f"{atom(size_code(coefficient))} * {text.code}", text.axes, TIMES)
+                parts.append(text)
+            if place.offset != 0 or not parts:
+                parts.append(Text(size_code(place.offset), (), PLUS))
+            aligned, axes = self.align(parts)
+            text = Text(" + ".join(p.at(TIMES) for p in aligned), axes, PLUS if len(aligned) > 1 else aligned[0].level)
+            if place.divisor != 1:
+                text = Text(f"{text.at(POWER)} // {size_code(place.divisor)}", axes, TIMES)
+        mode = "inside" if isinstance(place, ir.At) else place.mode
+        if mode == "wrap":
+            return Text(f"{text.at(POWER)} % {atom(size_code(size))}", text.axes, TIMES)
+        if mode == "clamp":
+            return Text(f"np.clip({text.code}, 0, {size_code(size)} - 1)", text.axes)
+        return text
+
+    def gathered(self, s: ir.Read, base: str) -> Text:
+        """The general read: positions for every axis."""
+        low = self.lowering
+        texts = [self.position(q, n) for q, n in zip(s.places, s.tensor.shape, strict=True)]
+        aligned, axes = self.align(texts)
+        places = ", ".join(t.code for t in aligned)
+        if s.outside is None:
+            return Text(f"{base}[{places}]", axes)
+        goods = []
+        for q in s.places:
+            if isinstance(q, ir.Affine) and q.divisor != 1:
+                top = self.position(ir.affine(q.terms, q.offset), 1)
+                lined = low.expand(top, axes)
+                goods.append(f"({lined.at(POWER)} % {size_code(q.divisor)} == 0)")
+        outside = low.expand(self.done[s.outside], axes).code
+        good = f", {' & '.join(goods)}" if goods else ""
+        return Text(f"{low.helper('gather')}({base}, ({places},), {outside}{good})", axes)
+
+
+def _is_plain(s: ir.Scalar) -> bool:
+    """Is a scalar a Python number in the module: known, a size, or the step of a loop?"""
+    if isinstance(s, ir.Read):
+        return isinstance(s.tensor, ir.Step) and s.tensor.kind == "number"
+    return not isinstance(s, ir.Rand)

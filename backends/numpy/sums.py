@@ -1,0 +1,220 @@
+"""Reductions as NumPy text: sums of products are matrix products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dslc.backends.numpy.body import Body
+from dslc.backends.numpy.text import ATOM, PLUS, TIMES, UNARY, Text, atom, atom_code, size_code, transposed
+
+from dslc.ir import nodes as ir
+from dslc.ir.rewrite import Change, keep
+from dslc.passes.products import split
+
+
+def layout(node: ir.Comp) -> list[int]:
+    """In which order the variables of a reduction are best walked: that of the largest array that it reads."""
+    count = len(node.shape) + len(node.reduced)
+    best: list[int] = []
+    for s in ir.scalars(node.body):
+        if isinstance(s, ir.Read):
+            numbers = [n for x in s.places if isinstance(x, ir.Affine) for n, _ in x.terms]
+            if len(numbers) == len(set(numbers)) and len(numbers) > len(best):
+                best = numbers
+    first = [n for n in range(count) if n not in best and n < len(node.shape)]
+    last = [n for n in range(count) if n not in best and n >= len(node.shape)]
+    return [*first, *best, *last] if best else list(range(count))
+
+
+@dataclass
+class Sums(Body):
+    """A body under a reduction: `out` are the variables of the result in order, all others are reduced."""
+
+    out: tuple[int, ...] = ()
+
+    def node(self, node: ir.Comp) -> Text:
+        assert node.op is not None
+        order = layout(node) if node.op not in ("argmax", "argmin") else list(range(len(self.sizes)))
+        body = node.body
+        sizes = self.sizes
+        if order != sorted(order):
+            body = Change({n: keep(k) for k, n in enumerate(order)}).scalar(body)
+            sizes = tuple(self.sizes[n] for n in order)
+        out = tuple(order.index(n) for n in range(len(node.shape)))
+        row = None if self.row is None else order.index(self.row)
+        inner = Sums(self.lowering, sizes, row=row, out=out)
+        text = inner.total(body) if node.op == "sum" else inner.reduce(node.op, inner.scalar(body))
+        code, axes = text.raw or (text.code, text.axes)
+        places = [out.index(a) for a in axes]
+        if places == sorted(places):
+            return Text(code, tuple(places), text.level if text.raw is None else ATOM)
+        wanted = sorted(places)
+        return Text(transposed(atom_code(code), places, wanted), tuple(wanted), ATOM, (code, tuple(places)))
+
+    def reduce(self, op: str, text: Text) -> Text:
+        """Reduce all variables that are not in the result."""
+        gone = [i for i, a in enumerate(text.axes) if a not in self.out]
+        axes = tuple(a for a in text.axes if a in self.out)
+        missing = [n for n in range(len(self.sizes)) if n not in text.axes and n not in self.out]
+        if op in ("argmax", "argmin", "prod") and missing:
+            shape = tuple(sorted({*text.axes, *missing}))
+            sizes = ", ".join(size_code(self.sizes[n]) for n in shape)
+            text = Text(f"np.broadcast_to({self.lowering.expand(text, shape).code}, ({sizes},))", shape)
+            return self.reduce(op, text)
+        if not gone:
+            return text
+        if op in ("argmax", "argmin") and len(gone) > 1:
+            sizes = ", ".join([*(size_code(self.sizes[a]) for a in axes), "-1"])
+            return Text(f"np.{op}({text.at(ATOM)}.reshape({sizes}), axis=-1)", axes)
+        return Text(f"np.{op}({text.code}{_axes(gone, len(text.axes))})", axes)
+
+    # ---- sums
+
+    def total(self, body: ir.Scalar) -> Text:
+        """A sum: products as matrix products; factors that are numbers stand outside."""
+        arrays, numbers, negative = self.factors(body)
+        missing = [n for n in range(len(self.sizes)) if n not in self.out and not any(n in t.axes for t in arrays)]
+        result = self.product_sum(arrays)
+        for extra in [*numbers, *(Text(size_code(self.sizes[n]), (), PLUS) for n in missing)]:
+            result = extra if result is None else Text(f"{result.at(TIMES)} * {extra.at(UNARY)}", result.axes, TIMES)
+        if result is None:
+            result = Text("1", ())
+        return Text(f"-{result.at(UNARY)}", result.axes, UNARY) if negative else result
+
+    def factors(self, body: ir.Scalar) -> tuple[list[Text], list[Text], bool]:
+        """The factors of a product that are arrays, those that are numbers, and the sign."""
+        product = split(body)
+        arrays: list[Text] = []
+        numbers: list[Text] = []
+        whole = [*product.above, *(ir.op("/", (ir.const(1.0, x.dtype), x), x.dtype) for x in product.below)]
+        if product.below and len(product.above) == 1:
+            whole = [ir.op("/", (product.above[0], product.below[0]), body.dtype), *whole[2:]]
+        for factor in whole:
+            text = self.scalar(factor)
+            if isinstance(factor, ir.Op) and factor.name == "^" and _is_two(factor.args[1]) and len(whole) == 1:
+                base = self.named(factor, self.done[factor.args[0]])
+                arrays += [base, base]
+            else:
+                (arrays if text.axes else numbers).append(text)
+        return arrays, numbers, product.negative
+
+    def product_sum(self, texts: list[Text]) -> Text | None:
+        parts = list(texts)
+        while len(parts) > 1:
+            i, j = self.pick(parts)
+            others = [p for k, p in enumerate(parts) if k not in (i, j)]
+            later = {x for p in others for x in p.axes} | set(self.out)
+            parts = [self.pair(parts[i], parts[j], later), *others]
+        if not parts:
+            return None
+        gone = [a for a in parts[0].axes if a not in self.out]
+        return self.presum(parts[0], gone)
+
+    def pick(self, parts: list[Text]) -> tuple[int, int]:
+        """Which two factors to multiply next: one inside the other first, then those that share summed variables."""
+        best: tuple[tuple[int, int], tuple[int, int]] | None = None
+        for i in range(len(parts)):
+            for j in range(i + 1, len(parts)):
+                a, b = set(parts[i].axes), set(parts[j].axes)
+                later = {x for k, p in enumerate(parts) if k not in (i, j) for x in p.axes} | set(self.out)
+                result = len((a | b) & later) if not (a <= b or b <= a) else -1
+                key = (result, -len(a & b))
+                if best is None or key < best[0]:
+                    best = (key, (i, j))
+        assert best is not None
+        return best[1]
+
+    def pair(self, a: Text, b: Text, later: set[int]) -> Text:
+        """The product of two arrays, summed over what nothing later needs."""
+        sa, sb = set(a.axes), set(b.axes)
+        summed = (sa | sb) - later
+        common = sa & sb
+        a = self.presum(a, [x for x in a.axes if x in summed and x not in common])
+        b = self.presum(b, [x for x in b.axes if x in summed and x not in common])
+        contracted = [x for x in (b.raw[1] if b.raw else b.axes) if x in common & summed]
+        batch = sorted(common - summed)
+        rows = [x for x in a.axes if x not in common]
+        columns = [x for x in b.axes if x not in common]
+        if contracted and (rows or columns):
+            return self.matmul(a, b, batch, rows, columns, contracted)
+        if len(contracted) == 1 and a.axes == b.axes and a.axes[-1] == contracted[0]:
+            code = f"np.vecdot({a.code}, {b.code})" if batch else f"{a.at(TIMES)} @ {b.at(TIMES + 1)}"
+            return Text(code, tuple(batch), ATOM if batch else TIMES)
+        parts, axes = self.align([a, b])
+        product = Text(f"{parts[0].at(TIMES)} * {parts[1].at(UNARY)}", axes, TIMES)
+        return self.presum(product, contracted)
+
+    def presum(self, text: Text, axes: list[int]) -> Text:
+        if not axes:
+            return text
+        code, order = text.raw or (text.code, text.axes)
+        rest = [x for x in order if x not in axes]
+        where = sorted(order.index(x) for x in axes)
+        return self.arranged(f"np.sum({code}{_axes(where, len(order))})", rest)
+
+    def matmul(self, a: Text, b: Text, batch: list[int], rows: list[int], columns: list[int], inner: list[int]) -> Text:
+        if columns and (not rows or min(map(self.rank, columns)) < min(map(self.rank, rows))):
+            a, b, rows, columns = b, a, columns, rows
+        left = self.matrix(a, batch, rows, inner)
+        right = self.matrix(b, batch, inner, columns)
+        if columns or not batch:
+            result = Text(f"{left.at(TIMES)} @ {right.at(UNARY)}", (), TIMES)
+        else:
+            result = Text(f"({left.at(TIMES)} @ {right.at(ATOM)}[..., None])[..., 0]", (), ATOM)
+        order = [*batch, *rows, *columns]
+        if len(rows) > 1 or len(columns) > 1:
+            sizes = ", ".join(size_code(self.sizes[x]) for x in order)
+            result = Text(f"{result.at(ATOM)}.reshape({sizes})", ())
+        if order == sorted(order):
+            return Text(result.code, tuple(order), result.level)
+        return self.arranged(result.at(ATOM), order)
+
+    def rank(self, number: int) -> int:
+        """Where a variable stands in the result; summed ones come last."""
+        return self.out.index(number) if number in self.out else len(self.out) + number
+
+    def matrix(self, x: Text, batch: list[int], first: list[int], second: list[int]) -> Text:
+        """An array as a stack of matrices with grouped rows and columns."""
+        source, given = x.raw or (x.at(ATOM), x.axes)
+        code = atom_code(source)
+        if list(given) == [*batch, *second, *first] and first and second:
+            flipped = self.grouped(code, batch, second, first)
+            return Text(flipped + (".T" if not batch else ".swapaxes(-1, -2)"), (), ATOM)
+        order = [*batch, *first, *second]
+        code = code if list(given) == order else transposed(code, given, order)
+        return Text(self.grouped(code, batch, first, second), tuple(order), ATOM)
+
+    def grouped(self, code: str, batch: list[int], first: list[int], second: list[int]) -> str:
+        if len(first) < 2 and len(second) < 2:
+            return code
+        sizes = [size_code(self.sizes[n]) for n in batch]
+        for group in (first, second):
+            if group:
+                sizes.append(_product([size_code(self.sizes[n]) for n in group]))
+        return f"{code}.reshape({', '.join(sizes)})"
+
+
+def _product(sizes: list[str]) -> str:
+    """
+    >>> _product(["4", "16"]), _product(["N", "T"])
+    ('64', 'N * T')
+    """
+    number = 1
+    rest = []
+    for size in sizes:
+        if size.isdigit():
+            number *= int(size)
+        else:
+            rest.append(atom(size))
+    return " * ".join([*rest, str(number)] if number != 1 or not rest else rest)
+
+
+def _axes(gone: list[int], rank: int) -> str:
+    """The axis argument of a reduction; nothing when all axes go."""
+    if len(gone) == rank:
+        return ""
+    return f", axis={gone[0]}" if len(gone) == 1 else f", axis=({', '.join(map(str, gone))})"
+
+
+def _is_two(s: ir.Scalar) -> bool:
+    return isinstance(s, ir.Const) and s.value == 2

@@ -1,0 +1,73 @@
+"""Pieces of NumPy text: expressions with their axes, sizes, constants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dslc.ir import nodes as ir
+from dslc.sizes import Size, show
+
+ATOM, POWER, UNARY, TIMES, PLUS, COMPARE = 9, 8, 7, 6, 5, 4
+
+DTYPES = {"f16": "np.float32", "bf16": "np.float32", "f32": "np.float32", "f64": "np.float64", "i32": "np.int64",
+          "i64": "np.int64", "bool": "np.bool_"}  # fmt: skip
+
+
+class CannotLower(Exception):
+    """Something that this backend cannot do; the caller shows the spec line."""
+
+    def __init__(self, what: str, node: ir.Node):
+        self.what = what
+        self.span = getattr(node, "span", ir.NOWHERE)
+        super().__init__(what)
+
+
+@dataclass(frozen=True)
+class Text:
+    """An array expression whose axes are comprehension variables in ascending order."""
+
+    code: str
+    axes: tuple[int, ...]
+    level: int = ATOM
+    #: the same array before its axes were brought into order
+    raw: tuple[str, tuple[int, ...]] | None = None
+
+    def at(self, level: int) -> str:
+        return self.code if self.level >= level else f"({self.code})"
+
+
+def size_code(size: Size) -> str:
+    """A size as Python: exact quotients are whole-number divisions."""
+    return show(size).replace("^", "**").replace(" / ", " // ")
+
+
+def atom(text: str) -> str:
+    return text if re.fullmatch(r"[\w.]+", text) else f"({text})"
+
+
+def transposed(code: str, given: Sequence[int], wanted: Sequence[int]) -> str:
+    if len(wanted) == 2:
+        return f"{code}.T"
+    if len(wanted) > 2 and list(wanted[:-2]) == list(given[:-2]):
+        return f"{code}.swapaxes(-1, -2)"
+    return f"{code}.transpose({', '.join(str(list(given).index(n)) for n in wanted)})"
+
+
+def atom_code(code: str) -> str:
+    return code if re.fullmatch(r"[\w.]+(\[[^\[\]]*\])?|[\w.]+\([^()]*\)", code) else f"({code})"
+
+
+def constant(s: ir.Const) -> str:
+    value = s.value
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, float):
+        if value != value:
+            return "np.nan"
+        if value in (float("inf"), float("-inf")):
+            return "np.inf" if value > 0 else "-np.inf"
+        if value.is_integer() and abs(value) < 1e6:
+            return f"{int(value)}"
+    return repr(value)

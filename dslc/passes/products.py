@@ -1,0 +1,102 @@
+"""Products of scalars taken apart: factors above and below the bar, and the sign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dslc.autodiff.scalar import is_zero
+from dslc.check.values import is_float
+from dslc.ir import nodes as ir
+
+
+@dataclass(frozen=True)
+class Product:
+    """`sign * above / below`."""
+
+    above: tuple[ir.Scalar, ...]
+    below: tuple[ir.Scalar, ...]
+    negative: bool = False
+
+
+def variables(s: ir.Scalar) -> frozenset[int]:
+    """The variables that a scalar depends on, in places too."""
+    found: set[int] = set()
+    for x in ir.scalars(s):
+        if isinstance(x, ir.Var):
+            found.add(x.number)
+        elif isinstance(x, ir.Read):
+            for place in x.places:
+                if isinstance(place, ir.Affine):
+                    found.update(n for n, _ in place.terms)
+    return frozenset(found)
+
+
+def split(body: ir.Scalar, sink: bool = True) -> Product:
+    """The factors of a float product; with `sink`, a condition around it goes to a factor that has all its variables.
+
+    select(c, a * b, 0) = select(c, a, 0) * b
+    """
+    above: list[ir.Scalar] = []
+    below: list[ir.Scalar] = []
+    negative = False
+    stack: list[tuple[ir.Scalar, bool]] = [(body, False)]
+    while stack:
+        s, under = stack.pop()
+        match s:
+            case ir.Op("*", (a, b)) if is_float(s.dtype) and is_float(a.dtype) and is_float(b.dtype):
+                stack += [(b, under), (a, under)]
+            case ir.Op("/", (a, b)) if is_float(s.dtype) and is_float(a.dtype):
+                stack += [(b, not under), (a, under)]
+            case ir.Op("neg", (a,)) if is_float(s.dtype):
+                negative = not negative
+                stack.append((a, under))
+            case ir.Op("select", (c, a, b)) if sink and not under and is_zero(b) and (moved := _sink(c, a)) is not None:
+                stack.append((moved, under))
+            case _:
+                (below if under else above).append(s)
+    return Product(tuple(above), tuple(below), negative)
+
+
+def _sink(condition: ir.Scalar, value: ir.Scalar) -> ir.Scalar | None:
+    """A product with its condition moved to one factor; None when no factor has all its variables."""
+    if not (isinstance(value, ir.Op) and value.name in ("*", "/", "neg")):
+        return None
+    product = split(value)
+    if len(product.above) + len(product.below) < 2:
+        return None
+    needed = variables(condition)
+    for k, factor in enumerate(product.above):
+        if needed <= variables(factor):
+            zero = ir.const(0.0, factor.dtype)
+            chosen = ir.op("select", (condition, factor, zero), factor.dtype)
+            above = (*product.above[:k], chosen, *product.above[k + 1 :])
+            return join(Product(above, product.below, product.negative), value.dtype)
+    return None
+
+
+def times(factors: Iterable[ir.Scalar], dtype: str) -> ir.Scalar | None:
+    result: ir.Scalar | None = None
+    for x in factors:
+        result = x if result is None else ir.op("*", (result, x), dtype)
+    return result
+
+
+def join(product: Product, dtype: str) -> ir.Scalar:
+    """The product as one scalar."""
+    above = times(product.above, dtype)
+    below = times(product.below, dtype)
+    if above is None:
+        above = ir.const(1.0, dtype)
+    result = above if below is None else ir.op("/", (above, below), dtype)
+    return ir.op("neg", (result,), dtype) if product.negative else result
+
+
+def select(product: Product, keep: Sequence[bool]) -> tuple[Product, Product]:
+    """The factors (first those above, then those below) that are kept, with the sign, and the others."""
+    marks = list(keep)
+    above = tuple(zip(product.above, marks[: len(product.above)], strict=True))
+    below = tuple(zip(product.below, marks[len(product.above) :], strict=True))
+    kept = Product(tuple(x for x, k in above if k), tuple(x for x, k in below if k), product.negative)
+    rest = Product(tuple(x for x, k in above if not k), tuple(x for x, k in below if not k))
+    return kept, rest

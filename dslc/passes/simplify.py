@@ -1,0 +1,104 @@
+"""Algebra on numbers that are known: constants of a product become one, neutral elements go.
+
+Nothing here changes a derivative: the rules hold for every value of what is not known, kinks and NaN included.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from dslc.check.values import is_float
+from dslc.ir import nodes as ir
+from dslc.passes.products import Product, join, split
+from dslc.passes.transform import Outputs, Transform
+
+
+def simplify(outputs: Outputs) -> dict[str, ir.Tensor]:
+    return _Simplify().outputs(outputs)
+
+
+class _Simplify(Transform):
+    def __init__(self) -> None:
+        super().__init__()
+        self.simple: dict[ir.Scalar, ir.Scalar] = {}
+
+    def visit(self, node: ir.Node) -> ir.Node:
+        match node:
+            case ir.Comp():
+                body = self.scalar(node.body)
+                if body is not node.body:
+                    return ir.comp(node.shape, body, node.op, node.reduced, node.name, node.span, node.dtype)
+            case ir.Scatter():
+                body = self.scalar(node.body)
+                if body is not node.body:
+                    return ir.intern(replace(node, body=body))
+        return node
+
+    def scalar(self, root: ir.Scalar) -> ir.Scalar:
+        for s in ir.scalars(root):
+            if s not in self.simple:
+                new = ir.rebuild(s, lambda x: self.simple[x])
+                self.simple[s] = simpler(new) if isinstance(new, ir.Op) else new
+        return self.simple[root]
+
+
+def simpler(s: ir.Op) -> ir.Scalar:
+    """One operation on simple operands."""
+    if not is_float(s.dtype):
+        return s
+    match s.name:
+        case "*" | "/" | "neg":
+            return product(s)
+        case "+" | "-":
+            a, b = s.args
+            if _number(a) is not None and _number(b) is not None:
+                x, y = float(_number(a) or 0), float(_number(b) or 0)
+                return ir.const(x + y if s.name == "+" else x - y, s.dtype)
+            if _is(b, 0.0) and a.dtype == s.dtype:
+                return a
+            if _is(a, 0.0) and s.name == "+" and b.dtype == s.dtype:
+                return b
+        case "sqrt":
+            x = _number(s.args[0])
+            if x is not None and x >= 0:
+                return ir.const(math.sqrt(x), s.dtype)
+    return s
+
+
+def product(s: ir.Op) -> ir.Scalar:
+    """A product with one constant at most, in front."""
+    parts = split(s, sink=False)
+    numbers = [x for x in (*parts.above, *parts.below) if _number(x) is not None]
+    if not numbers or (len(numbers) == 1 and not _is(numbers[0], 1.0) and not _halves(s)):
+        return s
+    value = -1.0 if parts.negative else 1.0
+    for x in parts.above:
+        value *= 1.0 if (n := _number(x)) is None else n
+    for x in parts.below:
+        value /= 1.0 if (n := _number(x)) is None else (n or math.nan)
+    above = [x for x in parts.above if _number(x) is None]
+    below = [x for x in parts.below if _number(x) is None]
+    if not math.isfinite(value) or not is_float(s.dtype) or any(_number(x) == 0 for x in numbers):
+        return s
+    negative = value == -1.0
+    if value not in (1.0, -1.0) or not above:
+        above.insert(0, ir.const(abs(value) if negative else value, s.dtype))
+    result = join(Product(tuple(above), tuple(below), negative), s.dtype)
+    return result if result.dtype == s.dtype else s
+
+
+def _halves(s: ir.Op) -> bool:
+    """A quotient by a power of two is the product with its inverse, exactly."""
+    x = _number(s.args[1]) if s.name == "/" else None
+    return x is not None and x > 0 and math.frexp(x)[0] == 0.5
+
+
+def _number(s: ir.Scalar) -> float | None:
+    if isinstance(s, ir.Const) and not isinstance(s.value, bool) and math.isfinite(s.value):
+        return float(s.value)
+    return None
+
+
+def _is(s: ir.Scalar, value: float) -> bool:
+    return isinstance(s, ir.Const) and not isinstance(s.value, bool) and s.value == value

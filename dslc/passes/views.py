@@ -1,0 +1,82 @@
+"""Values that are only another way of reading a value: who reads them reads that value.
+
+    v[n, h, s, d] = u[n, s, h, d];   o[n, t] = v[n, t, 0, 0]   gives   o[n, t] = u[n, 0, t, 0]
+"""
+
+from __future__ import annotations
+
+from dslc.ir import nodes as ir
+from dslc.ir.rewrite import Change, Form, NotAffine
+from dslc.passes.transform import Outputs, Transform
+
+
+def read_through(outputs: Outputs) -> dict[str, ir.Tensor]:
+    return _Views(set(outputs.values())).outputs(outputs)
+
+
+class _Views(Transform):
+    def __init__(self, roots: set[ir.Tensor]) -> None:
+        super().__init__()
+        self.roots = roots
+
+    def visit(self, node: ir.Node) -> ir.Node:
+        match node:
+            case ir.Comp():
+                body = self.body(node.body)
+                if body is not node.body:
+                    return ir.comp(node.shape, body, node.op, node.reduced, node.name, node.span, node.dtype)
+            case ir.Scatter():
+                body = self.body(node.body)
+                if body is not node.body:
+                    return ir.intern(
+                        ir.Scatter(
+                            node.shape, node.ranges, node.places, node.op, body, node.base, node.dtype, node.name,
+                            node.span,
+                        )
+                    )  # fmt: skip
+        return node
+
+    def body(self, root: ir.Scalar) -> ir.Scalar:
+        if not any(isinstance(s, ir.Read) and (is_view(s.tensor) or is_number(s.tensor)) for s in ir.scalars(root)):
+            return root
+        done: dict[ir.Scalar, ir.Scalar] = {}
+        for s in ir.scalars(root):
+            new = ir.rebuild(s, lambda x: done[x])
+            done[s] = self.read(new) if isinstance(new, ir.Read) else new
+        return done[root]
+
+    def read(self, s: ir.Read) -> ir.Scalar:
+        """The read of a view as a read of what it shows."""
+        view = s.tensor
+        if is_number(view) and s.outside is None:
+            assert isinstance(view, ir.Comp) and isinstance(view.body, ir.Const)
+            return ir.const(view.body.value, view.dtype)
+        if not is_view(view) or s.outside is not None:
+            return s
+        assert isinstance(view, ir.Comp) and isinstance(view.body, ir.Read)
+        forms: dict[int, Form] = {}
+        for axis, place in enumerate(s.places):
+            if not isinstance(place, ir.Affine) or place.mode != "inside":
+                return s
+            forms[axis] = Form(place.terms, place.offset, place.divisor)
+        try:
+            return Change(forms).scalar(view.body)
+        except NotAffine:
+            return s
+
+
+def is_number(node: ir.Node) -> bool:
+    return isinstance(node, ir.Comp) and node.op is None and isinstance(node.body, ir.Const)
+
+
+def is_view(node: ir.Node) -> bool:
+    """A comprehension that only reads another tensor, at places that are no data; parameters of layers stay."""
+    return (
+        isinstance(node, ir.Comp)
+        and node.op is None
+        and isinstance(node.body, ir.Read)
+        and node.dtype == node.body.dtype
+        and node.body.outside is None
+        and not ir.slice_of_input(node)
+        and all(isinstance(x, ir.At) or (isinstance(x, ir.Affine) and x.mode == "inside") for x in node.body.places)
+    )

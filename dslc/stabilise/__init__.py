@@ -1,0 +1,1 @@
+"""Formulas as people write them, computed as people would compute them."""

@@ -1,0 +1,239 @@
+"""Logarithms: of 1 plus or minus something small, of what comes close to 0, and of products that leave the range."""
+
+from __future__ import annotations
+
+import math
+
+from dslc.ir import nodes as ir
+from dslc.ir.algebra import add, choose, is_one, mul, neg, number, sub
+from dslc.stabilise.complements import complement, difference_of_exponentials
+from dslc.stabilise.exponential_sums import exponential_sum, op_bool
+from dslc.stabilise.matching import constant, head, negative, nonnegative, one_of, op, see, seen
+
+#: products and quotients of this size have not lost digits, in any dtype
+SMALL, LARGE = 1e-37, 1e37
+
+
+def log_one_plus(s: ir.Op) -> ir.Scalar | None:
+    """log(1 + x) = log1p(x)"""
+    inner = seen(s.args[0], "+")
+    other = None if inner is None else one_of(inner)
+    return None if other is None else op("log1p", other)
+
+
+def log_one_minus(s: ir.Op) -> ir.Scalar | None:
+    """log(1 - f(x)) with 1 - f(x) in closed form; else log(1 - x) = log1p(-x)"""
+    inner = seen(s.args[0], "-")
+    if inner is None or not is_one(inner.args[0]):
+        return None
+    rest = complement(inner.args[1], through_names=True)
+    return op("log1p", negative(inner.args[1])) if rest is None else op("log", rest)
+
+
+def softplus(s: ir.Op) -> ir.Scalar | None:
+    """log1p(exp x) = softplus(x); log1p(sum of exp z) = log(1 + sum of exp z)"""
+    exponential = seen(s.args[0], "exp")
+    if exponential is not None:
+        return op("softplus", exponential.args[0])
+    if exponential_sum(s.args[0]) is None:
+        return None
+    return op("log", add(number(1.0), s.args[0]))
+
+
+def log1p_of_negative(s: ir.Op) -> ir.Scalar | None:
+    """log1p(-f(x)) = log(1 - f(x)) with 1 - f(x) in closed form"""
+    inner = seen(s.args[0], "neg")
+    if inner is None or _is_bounded(seen(inner.args[0], "exp")):
+        return None
+    rest = complement(inner.args[0], through_names=True)
+    return None if rest is None else op("log", rest)
+
+
+def _is_bounded(s: ir.Op | None) -> bool:
+    """f(x if c else number): what the rules below make of f(x) where that is safe."""
+    if s is None or not isinstance(s.args[0], ir.Op) or s.args[0].name != "select":
+        return False
+    return any(isinstance(x, ir.Const) for x in s.args[0].args[1:])
+
+
+def log_sigmoid(s: ir.Op) -> ir.Scalar | None:
+    """log(sigmoid(x)) = -softplus(-x)"""
+    inner = seen(s.args[0], "sigmoid")
+    return None if inner is None else neg(op("softplus", negative(inner.args[0])))
+
+
+def log_exp(s: ir.Op) -> ir.Scalar | None:
+    """log(exp x) = x"""
+    inner = seen(s.args[0], "exp")
+    return None if inner is None else inner.args[0]
+
+
+def exp_log(s: ir.Op) -> ir.Scalar | None:
+    """exp(log x) = x for x >= 0, NaN below"""
+    inner = seen(s.args[0], "log")
+    if inner is None:
+        return None
+    x = inner.args[0]
+    if nonnegative(x):
+        return x
+    return choose(op_bool("<", x, ir.const(0.0, x.dtype)), ir.const(math.nan, x.dtype), x)
+
+
+def log_of_difference(s: ir.Op) -> ir.Scalar | None:
+    """log(exp a - exp b) = a + log(1 - exp(b - a))"""
+    pair = difference_of_exponentials(s.args[0])
+    if pair is None:
+        return None
+    a, b = pair
+    if constant(a) == 0:
+        return _log_one_minus_exp(b)
+    gap = negative(a) if constant(b) == 0 else sub(b, a)
+    if constant(b) is None:
+        low = ir.const(-math.inf, gap.dtype)
+        gap = choose(op_bool("==", b, low), low, gap)
+    return add(a, _log_one_minus_exp(gap))
+
+
+def _log_one_minus_exp(x: ir.Scalar) -> ir.Scalar:
+    """log(1 - exp x) = log(-expm1(x)) above -log 2, log1p(-exp(x)) below"""
+    edge = ir.const(-math.log(2), x.dtype)
+    near = op_bool(">", x, edge)
+    upper = op("log", neg(op("expm1", choose(near, x, edge))))
+    lower = op("log1p", neg(op("exp", choose(near, edge, x))))
+    return choose(near, upper, lower)
+
+
+def log_erfc(s: ir.Op) -> ir.Scalar | None:
+    """log(erfc(x)) = log(erfcx(x)) - x^2 above 1"""
+    inner = seen(s.args[0], "erfc")
+    if inner is None or _is_bounded(inner):
+        return None
+    x = inner.args[0]
+    one = ir.const(1.0, x.dtype)
+    far = op_bool(">", x, one)
+    tail = sub(op("log", op("erfcx", choose(far, x, one))), mul(x, x))
+    return choose(far, tail, op("log", op("erfc", choose(far, one, x))))
+
+
+def log_power(s: ir.Op) -> ir.Scalar | None:
+    """log(x^n) = n log |x| for even n, n log x for others; log(sqrt x) = log(x) / 2"""
+    inner = seen(s.args[0], "^", "pow", "sqrt", "*")
+    if inner is None:
+        return None
+    if inner.name == "*":
+        return None if inner.args[0] is not inner.args[1] else mul(number(2.0), op("log", op("abs", inner.args[0])))
+    n = 0.5 if inner.name == "sqrt" else constant(inner.args[1])
+    if n is None or n in (0, 1):
+        return None
+    x = inner.args[0]
+    if n % 2 == 0 and not nonnegative(x):
+        x = op("abs", x)
+    return mul(number(n), op("log", x))
+
+
+def log_root(s: ir.Op) -> ir.Scalar | None:
+    """log(rsqrt(x)) = -log(x) / 2"""
+    inner = seen(s.args[0], "rsqrt")
+    return None if inner is None else mul(number(-0.5), op("log", inner.args[0]))
+
+
+#: functions whose logarithm has a form of its own
+TRANSPARENT = ("exp", "sigmoid", "erfc")
+
+
+def has_own_logarithm(s: ir.Scalar, depth: int = 4) -> bool:
+    """Is the logarithm of this better taken apart?"""
+    if depth == 0:
+        return False
+    name = head(s)
+    if name in ("*", "/"):
+        inner = see(s)
+        return isinstance(inner, ir.Op) and any(has_own_logarithm(x, depth - 1) for x in inner.args)
+    if name in TRANSPARENT:
+        return True
+    return product_of(s) is not None or determinant_of(s) is not None or exponential_sum(s) is not None
+
+
+def log_of_product(s: ir.Op) -> ir.Scalar | None:
+    """log(a b) = log a + log b; log(a / b) = log a - log b"""
+    inner = seen(s.args[0], "*", "/")
+    if inner is None:
+        return None
+    a, b = inner.args
+    join = add if inner.name == "*" else sub
+    if has_own_logarithm(a) or has_own_logarithm(b):
+        if nonnegative(a) or nonnegative(b):
+            return join(_log(a), _log(b))
+        return _of_equal_signs(a, b, join(_log(op("abs", a)), _log(op("abs", b))))
+    if any(isinstance(x, ir.Const | ir.SizeOf) for x in (a, b)) or a is b:
+        return None
+    if not isinstance(s.args[0], ir.Op):  # its value is at hand under a name, and a test of it would be another rule
+        return None
+    size = op("abs", inner)
+    plain = ir.op("and", (op_bool(">=", size, number(SMALL)), op_bool("<=", size, number(LARGE))), "bool")
+    safe = choose(plain, inner, ir.const(1.0, inner.dtype))
+    apart = _of_equal_signs(a, b, join(op("log", op("abs", a)), op("log", op("abs", b))))
+    return choose(plain, op("log", safe), apart)
+
+
+def _log(x: ir.Scalar) -> ir.Scalar:
+    value = constant(x)
+    if value is not None and value > 0:
+        return ir.const(math.log(value), x.dtype if x.dtype not in ("i32", "i64") else "float")
+    return ir.op("log", (x,), x.dtype if x.dtype not in ("i32", "i64") else "float")
+
+
+def _of_equal_signs(a: ir.Scalar, b: ir.Scalar, value: ir.Scalar) -> ir.Scalar:
+    """A value where a b is not negative, NaN elsewhere."""
+    opposite = op_bool("<", mul(op("sign", a), op("sign", b)), ir.const(0.0, a.dtype))
+    return choose(opposite, ir.const(math.nan, value.dtype), value)
+
+
+def product_of(s: ir.Scalar) -> ir.Read | None:
+    """A product over indices."""
+    s = see(s) if isinstance(s, ir.Read) and head(s) == "" else s
+    found = isinstance(s, ir.Read) and s.outside is None and isinstance(s.tensor, ir.Comp) and s.tensor.op == "prod"
+    return s if found else None  # type: ignore[return-value]
+
+
+def log_prod(s: ir.Op) -> ir.Scalar | None:
+    """log(prod x) = sum(log |x|), NaN where an odd number of factors is negative"""
+    read = product_of(s.args[0])
+    if read is None:
+        return None
+    node = read.tensor
+    assert isinstance(node, ir.Comp)
+    x = node.body
+    safe = nonnegative(x)
+    logs = ir.comp(node.shape, op("log", x if safe else op("abs", x)), "sum", node.reduced, span=node.span)
+    total: ir.Scalar = ir.read(logs, read.places)
+    if safe:
+        return total
+    signs = ir.comp(node.shape, op("sign", x), "prod", node.reduced, span=node.span)
+    odd = op_bool("<", op("stop_grad", ir.read(signs, read.places)), ir.const(0.0, node.dtype))
+    return choose(odd, ir.const(math.nan, total.dtype), total)
+
+
+def determinant_of(s: ir.Scalar) -> ir.Read | None:
+    """The determinant of a matrix."""
+    s = see(s) if isinstance(s, ir.Read) and head(s) == "" else s
+    if not isinstance(s, ir.Read) or s.outside is not None or not isinstance(s.tensor, ir.Part):
+        return None
+    of = s.tensor.of
+    return s if isinstance(of, ir.External) and of.op == "det" else None
+
+
+def log_det(s: ir.Op) -> ir.Scalar | None:
+    """log |det A| = logdet A by a factorisation; log(det A) is NaN where det A is negative"""
+    inner = seen(s.args[0], "abs")
+    read = determinant_of(s.args[0] if inner is None else inner.args[0])
+    if read is None:
+        return None
+    part = read.tensor
+    assert isinstance(part, ir.Part) and isinstance(part.of, ir.External)
+    of = part.of
+    made = ir.intern(ir.External("logdet", of.args, of.mapped, of.shapes, of.dtypes, of.name, of.span))
+    value = ir.read(ir.intern(ir.Part(made, 0, part.dtype, part.shape, part.name, part.span)), read.places)
+    if inner is not None:
+        return value
+    return choose(op_bool("<", read, ir.const(0.0, read.dtype)), ir.const(math.nan, value.dtype), value)
