@@ -9,6 +9,8 @@ from dslc.autodiff.reverse import gradients, ones
 from dslc.check import program as p
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit, build, build_train
+from dslc.passes.hoist import hoist
+from dslc.passes.inline import inline
 from dslc.passes.merge_scans import merge_scans
 from dslc.passes.reuse import reuse_quotients
 from dslc.passes.simplify import simplify
@@ -28,6 +30,8 @@ LATE: dict[str, Pass] = {
     "simplify again": simplify,
     "reuse quotients": reuse_quotients,
     "order sums again": order_sums,
+    "hoist out of scans": hoist,
+    "inline": inline,
     "simplify at last": simplify,
 }
 

@@ -18,8 +18,8 @@ from dslc.sizes import Size
 
 #: a block must have as many operations on whole arrays as this, or it gains nothing
 LEAST_WORK = 5
-#: and its largest value as many elements (sizes that are not known count 64)
-LEAST_SIZE = 100_000
+#: and its largest value as many elements (sizes that are not known count 256)
+LEAST_SIZE = 50_000
 #: how many times the work of an addition a function of this kind is
 COSTLY_WORK = 8
 
@@ -75,7 +75,7 @@ def _closed(block: Block, inlined: Callable[[ir.Node], bool]) -> list[Item]:
 def _elements(node: ir.Comp) -> float:
     total = 1.0
     for size in (*node.shape, *node.reduced):
-        total *= estimate(size)
+        total *= estimate(size, 256)
     return total
 
 

@@ -175,7 +175,8 @@ class Body:
                 number = Text(f"{parts[0].at(TIMES)} * {atom(size_code(size))} + {parts[1].at(TIMES)}", axes, PLUS)
         element = number or Text("0", ())
         low.used.add("draw")
-        return Text(f"draw(seed, {s.site}, {element.code}{f', {s.lane}' if s.lane else ''})", element.axes)
+        wide = ".astype(np.float64)" if low.dtype == "np.float64" else ""
+        return Text(f"draw(seed, {s.site}, {element.code}{f', {s.lane}' if s.lane else ''}){wide}", element.axes)
 
     # ---- reads
 
@@ -208,8 +209,6 @@ class Body:
                 if len(numbers) > 2 or any(n in seen for n in numbers):
                     return None
                 if any(not isinstance(c, int) for _, c in place.terms):
-                    return None
-                if len(numbers) == 2 and any(c < 0 for _, c in place.terms):
                     return None
                 seen.update(numbers)
         fill = None

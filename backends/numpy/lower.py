@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from dslc.backends.numpy.blocks import Block, plan
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.operations import HELPERS
-from dslc.backends.numpy.sums import Sums
+from dslc.backends.numpy.sums import Sums, natural
 from dslc.backends.numpy.text import ATOM, DTYPES, PLUS, TIMES, UNARY, CannotLower, Text, atom, size_code
 
 from dslc.autodiff.reverse import COSTLY
@@ -35,10 +35,10 @@ def common(nodes: Sequence[ir.Comp]) -> set[ir.Scalar]:
     costly: set[ir.Scalar] = set()
     above: dict[ir.Scalar, set[ir.Scalar]] = {}
     for node in nodes:
-        for s in ir.scalars(node.body):
+        for s in ir.scalars(natural(node)[0]):
             if isinstance(s, ir.Op):
                 counts[s] = counts.get(s, 0) + 1
-                if s.name in COSTLY or any(x in costly for x in s.args):
+                if s.name in COSTLY or s.name == "select" or any(x in costly for x in s.args):
                     costly.add(s)
             for x in ir.operands(s):
                 above.setdefault(x, set()).add(s)
@@ -99,6 +99,8 @@ class Lowering:
     may_block: bool = True
     forward: set[ir.Node] | None = None
     parts: dict[ir.Node, dict[int, ir.Part]] = field(default_factory=dict)
+    #: the number of the scan that a node is computed in
+    scopes: dict[ir.Node, int] = field(default_factory=dict)
     users: dict[ir.Node, set[ir.Node]] = field(default_factory=dict)
     readers: dict[ir.Node, list[ir.Read | None]] = field(default_factory=dict)
 
@@ -131,12 +133,13 @@ class Lowering:
 
     # ---- nodes
 
-    def count_uses(self, order: Sequence[ir.Node], roots: Sequence[ir.Node]) -> None:
+    def count_uses(self, order: Sequence[ir.Node], roots: Sequence[ir.Node], scope: int = -1) -> None:
         for node in order:
+            self.scopes[node] = scope
             if isinstance(node, ir.Part):
                 self.parts.setdefault(node.of, {})[node.number] = node
             if isinstance(node, ir.Scan):
-                self.count_uses(ir.inside(node)[0], ())
+                self.count_uses(ir.inside(node)[0], (), node.number)
                 for a in (*node.starts, *node.carries, *node.results):
                     self.users.setdefault(a, set()).add(node)
                 for a in node.starts:
@@ -257,6 +260,8 @@ class Lowering:
                 return node not in self.roots
             if node.name or self.counts.get(node, 0) != 1:
                 return False
+            if any(self.scopes.get(x) != self.scopes.get(node) for x in self.users.get(node, ())):
+                return False  # a loop would compute it again and again
             return not (node.op == "sum" and self.is_factor(node))
         return False
 

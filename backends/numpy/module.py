@@ -187,6 +187,22 @@ def bounds(unit: Unit, tensors: Sequence[p.Tensor]) -> list[str]:
     return lines
 
 
+def needs(unit: Unit, where: Sequence[p.SizeCondition]) -> list[str]:
+    """Lines that check what the `where` of a spec says of sizes that are read off the inputs."""
+    known = symbols(unit)
+    lines: list[str] = []
+    for condition in where:
+        sides = [x for x in (condition.left, condition.right) if not isinstance(x, int)]
+        names = sorted({s.name for x in sides for s in x.free_symbols})
+        if all(name in known for name in names):
+            left, right, span = size_code(condition.left), size_code(condition.right), condition.span
+            test = f"({left}) % ({right}) == 0" if condition.op == "%" else f"{left} {condition.op} {right}"
+            text = f"{span.source.name.rsplit('/', 1)[-1]}:{span.line} needs {' '.join(span.text.split())}, found "
+            found = ", ".join(f"{name} = {{{name}}}" for name in names)
+            lines += [f"if not {test}:", f'    raise ValueError({text!r} + f"{found}")']
+    return lines
+
+
 def uses_random(roots: Sequence[ir.Node]) -> bool:
     for node in everything(dict(enumerate(roots))):
         if any(isinstance(s, ir.Rand) for b in ir.bodies(node) for s in ir.scalars(b)):
@@ -231,6 +247,7 @@ def forward_function(text: ModuleText, model: p.Instance, program: Lowered) -> F
     unit, outputs = program.unit, program.outputs
     roots = list(outputs.values())
     low, arguments, prologue = prepare(text, unit, uses_random(roots))
+    prologue += needs(unit, model.where)
     prologue += bounds(unit, model.inputs)
     prologue += bind_params(low, unit, roots)
     low.run(roots)
@@ -250,6 +267,7 @@ def gradient_function(text: ModuleText, train: p.TrainProgram, program: Lowered)
     roots = [*forward_roots, *grads.values()]
     text.random = uses_random(roots)
     low, arguments, prologue = prepare(text, unit, text.random)
+    prologue += needs(unit, train.instance.where)
     prologue += bounds(unit, train.instance.inputs)
     prologue += bind_params(low, unit, roots)
     low.taken |= {"grads", "states"}
@@ -278,6 +296,7 @@ def evaluation_function(text: ModuleText, train: p.TrainProgram, program: Lowere
     unit, outputs = program.unit, program.outputs
     roots = list(outputs.values())
     low, arguments, prologue = prepare(text, unit, uses_random(roots))
+    prologue += needs(unit, train.instance.where)
     prologue += bounds(unit, train.instance.inputs)
     prologue += bind_params(low, unit, roots)
     low.run(roots)
@@ -343,7 +362,7 @@ def table_lines(unit: Unit, entries: dict[str, str]) -> list[str]:
 
 
 def fans(unit: Unit) -> dict[ir.Node, tuple[str, str]]:
-    """For each parameter: how many numbers go into one result, and into how many results one goes; by what is summed."""
+    """For each parameter: how many numbers go into one result, and into how many results each of them goes."""
     found: dict[ir.Node, tuple[str, str]] = {}
     for node in everything(unit.outputs):
         if isinstance(node, ir.Comp) and node.op == "sum":

@@ -20,7 +20,9 @@ INFIX = {
 }
 
 #: operations that are calls of a function, of NumPy or of the runtime
-FUNCTIONS = {name: m[1] for name, r in RECORDS.items() if (m := re.fullmatch(r"([\w.]+)\(\{0\}(?:, \{\d\})*\)", r.numpy))}
+FUNCTIONS = {
+    name: m[1] for name, r in RECORDS.items() if (m := re.fullmatch(r"([\w.]+)\(\{0\}(?:, \{\d\})*\)", r.numpy))
+}
 
 #: other texts, and how tightly they bind
 TEMPLATES = {name: (RECORDS[name].numpy, level) for name, level in (("relu", ATOM), ("clip", ATOM), ("rsqrt", TIMES))}
@@ -30,4 +32,3 @@ PLAIN = {name: r.plain for name, r in RECORDS.items()}
 
 #: functions that a module may contain, by name
 HELPERS = {name: each for name, each in vars(runtime).items() if inspect.isfunction(each)}
-

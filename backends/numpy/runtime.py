@@ -27,8 +27,10 @@ def shifted(x, axis, start, count, step, fill):
 
 def windows(x, axis, start, count, step, width, dilation, fill):
     """Entry (p, a) of two axes in place of one is entry start + step * p + dilation * a, `fill` outside."""
-    reach = start + step * (count - 1) + dilation * (width - 1) + 1
-    x = shifted(x, axis, start, reach - start, 1, fill)
+    back = min(0, step * (count - 1)) + min(0, dilation * (width - 1))
+    reach = abs(step) * (count - 1) + abs(dilation) * (width - 1) + 1
+    x = shifted(x, axis, start + back, reach, 1, fill)
+    x = x[(slice(None),) * axis + (slice(-back, None),)]
     shape = (*x.shape[:axis], count, width, *x.shape[axis + 1 :])
     strides = (*x.strides[:axis], step * x.strides[axis], dilation * x.strides[axis], *x.strides[axis + 1 :])
     return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
@@ -62,10 +64,11 @@ def softplus(x):
 
 def polynomial(x, coefficients):
     """The polynomial with these coefficients, that of the highest power first."""
-    y = np.full_like(x, coefficients[0])
-    for c in coefficients[1:]:
-        y *= x
+    y = x * coefficients[0]
+    for c in coefficients[1:-1]:
         y += c
+        y *= x
+    y += coefficients[-1]
     return y
 
 
@@ -115,9 +118,14 @@ def erfc(x):
         np.exp(y, out=y)
         y += 1
         np.divide(2, y, out=y)
-        tail = np.asarray(x > 1.8)
-        if tail.any():
-            y[tail] = erfc(np.asarray(x, np.float64)[tail])
+        tail = np.flatnonzero(x > 1.8)
+        if tail.size:
+            a = x.reshape(-1)[tail].astype(np.float64)
+            r = 1 / a
+            y.reshape(-1)[tail] = r * np.exp(-a * a) * polynomial(r, (
+                -0.525730979, 1.13139293, -0.67753004, -0.289526853, 0.495192858, -0.00878182243, -0.281582503,
+                -1.15149919e-05, 0.564189633,
+            ))  # fmt: skip
         return y
     a = np.minimum(np.abs(x), 30)
     high = a.astype(np.float32).astype(np.float64)  # a^2 = high^2 + (a - high) (a + high), the first term exact

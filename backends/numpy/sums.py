@@ -26,6 +26,15 @@ def layout(node: ir.Comp) -> list[int]:
     return [*first, *best, *last] if best else list(range(count))
 
 
+def natural(node: ir.Comp) -> tuple[ir.Scalar, list[int]]:
+    """The body of a node with its variables in the order in which it is best walked, and that order."""
+    count = len(node.shape) + len(node.reduced)
+    order = layout(node) if node.op not in (None, "argmax", "argmin") else list(range(count))
+    if order == sorted(order):
+        return node.body, order
+    return Change({n: keep(k) for k, n in enumerate(order)}).scalar(node.body), order
+
+
 @dataclass
 class Sums(Body):
     """A body under a reduction: `out` are the variables of the result in order, all others are reduced."""
@@ -34,12 +43,8 @@ class Sums(Body):
 
     def node(self, node: ir.Comp) -> Text:
         assert node.op is not None
-        order = layout(node) if node.op not in ("argmax", "argmin") else list(range(len(self.sizes)))
-        body = node.body
-        sizes = self.sizes
-        if order != sorted(order):
-            body = Change({n: keep(k) for k, n in enumerate(order)}).scalar(body)
-            sizes = tuple(self.sizes[n] for n in order)
+        body, order = natural(node)
+        sizes = tuple(self.sizes[n] for n in order)
         out = tuple(order.index(n) for n in range(len(node.shape)))
         row = None if self.row is None else order.index(self.row)
         inner = Sums(self.lowering, sizes, row=row, out=out)
@@ -181,6 +186,10 @@ class Sums(Body):
             flipped = self.grouped(code, batch, second, first)
             return Text(flipped + (".T" if not batch else ".swapaxes(-1, -2)"), (), ATOM)
         order = [*batch, *first, *second]
+        if list(given) != order and len(first) > 1 and len(second) > 1 and given[-1] == first[-1]:
+            # a copy is needed: one that keeps the last axis of the source last is faster, and its transpose is free
+            code = self.grouped(transposed(code, given, [*batch, *second, *first]), batch, second, first)
+            return Text(code + (".T" if not batch else ".swapaxes(-1, -2)"), (), ATOM)
         code = code if list(given) == order else transposed(code, given, order)
         return Text(self.grouped(code, batch, first, second), tuple(order), ATOM)
 

@@ -20,12 +20,11 @@ from dslc.ir.rewrite import Change, keep, shift, zero
 from dslc.sizes import Size
 from dslc.source import NOWHERE, Span
 
-
 #: functions that cost much more than a multiplication
 COSTLY = frozenset(
     ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sigmoid", "softplus", "erf", "erfc", "erfinv",
-     "lgamma", "digamma", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh",
-     "pow", "^")
+     "lgamma", "digamma", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh",
+     "atanh", "pow", "^")
 )  # fmt: skip
 #: functions whose derivative is cheap given their value
 BY_RESULT = frozenset(("exp", "exp2", "expm1", "tanh", "sigmoid", "sqrt", "log", "log1p", "log2", "log10"))
@@ -151,6 +150,13 @@ class Reverse:
             self.transpose(ir.read(read.tensor, tuple(places.place(x) for x in read.places)), d.mul(seed, here), sizes)
             return
         own = {body: ir.read(node, tuple(ir.plain(count + i) for i in range(kept)))} if node.op is None else None
+        if node.op is None and isinstance(seed, ir.Read):
+            slopes = self.adjoints(node, body, ir.const(1.0, node.dtype))
+            if not any(isinstance(s, ir.Op) and s.name == "select" for a in slopes.values() for s in ir.scalars(a)):
+                # the cotangent stands once, before all that depends on the forward pass alone
+                for read, slope in slopes.items():
+                    self.transpose(read, d.mul(seed, replaced(slope, own or {})), sizes)
+                return
         self.reads(node, body, seed, sizes, own)
 
     def slope(self, node: ir.Comp) -> tuple[ir.Read, ir.Tensor] | None:
@@ -158,13 +164,13 @@ class Reverse:
 
         It depends on nothing of the backward pass, so it can be computed beside the value, with which it shares work.
         """
-        if isinstance(node.body, ir.Read) or not any(isinstance(s, ir.Op) and s.name in COSTLY for s in ir.scalars(node.body)):
+        operations = [s for s in ir.scalars(node.body) if isinstance(s, ir.Op)]
+        if not any(s.name in COSTLY for s in operations):
             return None
         if isinstance(node.body, ir.Op) and node.body.name in BY_RESULT and isinstance(node.body.args[0], ir.Read):
             return None
         active = {s for s in ir.scalars(node.body) if isinstance(s, ir.Read) and s.tensor in self.needed}
-        plain = [s for s in ir.scalars(node.body) if isinstance(s, ir.Op) and s.name in ("select", "stop_grad")]
-        if len(active) != 1 or plain:
+        if len(active) != 1 or any(s.name in ("select", "stop_grad") for s in operations):
             return None
         (read,) = active
         if read.outside is not None or not all(isinstance(x, ir.Affine) and x.mode == "inside" for x in read.places):

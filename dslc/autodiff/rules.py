@@ -65,9 +65,13 @@ def along(reverse: Reverse, node: ir.Along, cotangents: Mapping[int, ir.Tensor])
         reverse.contribute(node.args[0], _part(made, 0))
     elif node.op in ("cumprod", "cummax", "cummin"):
         comp = as_comp(node)
-        reverse.contribute(comp, next(iter(cotangents.values())))
-        reverse.needed.add(comp)
-        reverse.visit(comp)
+        # by itself: gradients of gradients may hold the same comprehension, with a cotangent of its own
+        apart = Reverse(reverse.lead)
+        apart.needed = {comp, *node.args}
+        apart.contribute(comp, next(iter(cotangents.values())))
+        apart.visit(comp)
+        for part in apart.parts.get(node.args[0], []):
+            reverse.contribute(node.args[0], part)
     elif node.op in ("sort", "top_k"):
         if 0 in cotangents:
             gathered(reverse, node, cotangents[0])

@@ -8,7 +8,7 @@ comprehension over all steps makes the contribution.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dslc.autodiff.reverse import COSTLY, NoDerivative, Reverse, zeros
@@ -60,6 +60,10 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
     ]
     contributions = [(x, part) for x in wanted for part in inner.parts.get(x, [])]
     forward = {x for x in order if x is not forward_step}
+    known = [*outside, *order]
+    tidied = tidy([*new_carries, *(part for _, part in contributions)], known)
+    new_carries = tidied[: len(new_carries)]
+    contributions = [(x, part) for (x, _), part in zip(contributions, tidied[len(new_carries) :], strict=True)]
     kept = _read_from([*new_carries, *(p for _, p in contributions)], forward)
     extra = [x for x in kept if x not in node.results]
     full = ir.intern(replace(node, results=(*node.results, *extra)))
@@ -89,8 +93,9 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
         else zeros((*lead, *node.carries[j].shape), node.carries[j].dtype)
         for j in floats
     )
+    results = tuple(lift.results)
     back = ir.intern(
-        ir.Scan(number, node.length, not node.reverse, starts, tuple(carries), tuple(lift.results), node.name, node.span)
+        ir.Scan(number, node.length, not node.reverse, starts, tuple(carries), results, node.name, node.span)
     )
     values: dict[ir.Node, ir.Node] = {
         x: ir.intern(ir.Part(back, k, x.dtype, x.shape)) for k, x in enumerate(lift.placeholders)
@@ -103,6 +108,14 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
             shape = (*lead, *node.carries[j].shape)
             last = ir.intern(ir.Part(back, len(lift.results) + k, node.carries[j].dtype, shape))
             reverse.contribute(node.starts[j], last)
+
+
+def tidy(tensors: list[ir.Tensor], known: Sequence[ir.Node]) -> list[ir.Tensor]:
+    """The backward step with what it can read of the forward step read, so that less of that step must be kept."""
+    from dslc.passes.reuse import Reuse
+    from dslc.passes.sums import Sums
+
+    return Reuse().within(Sums().within(tensors, known), known)
 
 
 def _cast(x: ir.Tensor, dtype: str) -> ir.Tensor:

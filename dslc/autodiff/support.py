@@ -32,7 +32,13 @@ def may_be_infinite(body: ir.Scalar, depth: int = 3) -> bool:
     for s in ir.scalars(body):
         match s:
             case ir.Op("/"):
-                if not isinstance(s.args[1], ir.Const | ir.SizeOf):
+                if not positive(s.args[1]):
+                    return True
+            case ir.Op("sqrt"):
+                if not positive(s.args[0]):
+                    return True
+            case ir.Op("exp"):
+                if not _shifted(s.args[0]):
                     return True
             case ir.Op("^"):
                 if not isinstance(s.args[1], ir.Const) or s.args[1].value not in (1, 2, 3, 4):
@@ -44,6 +50,53 @@ def may_be_infinite(body: ir.Scalar, depth: int = 3) -> bool:
             case ir.Read(ir.Comp() as tensor) if tensor.op is None:
                 factors.append(tensor)
     return multiplied and depth > 0 and any(may_be_infinite(x.body, depth - 1) for x in factors)
+
+
+def _shifted(s: ir.Scalar) -> bool:
+    """Is the argument of an exponential a value minus the largest of its kind? Then the exponential is at most 1."""
+    return (
+        isinstance(s, ir.Op)
+        and s.name == "-"
+        and any(isinstance(x, ir.Op) and x.name == "stop_grad" for x in ir.scalars(s.args[1]))
+    )
+
+
+def positive(s: ir.Scalar, depth: int = 4) -> bool:
+    """Is a scalar certainly larger than 0, whatever the data?"""
+    match s:
+        case ir.Const():
+            return s.value > 0
+        case ir.SizeOf():
+            return True
+        case ir.Op("+", (a, b)):
+            return (positive(a, depth) and not_negative(b, depth)) or (not_negative(a, depth) and positive(b, depth))
+        case ir.Op("*" | "/", (a, b)):
+            return positive(a, depth) and positive(b, depth)
+        case ir.Op("sqrt" | "cast" | "stop_grad", (a,)):
+            return positive(a, depth)
+        case ir.Read(ir.Comp(op=None) as tensor) if depth and s.outside is None:
+            return positive(tensor.body, depth - 1)
+    return False
+
+
+def not_negative(s: ir.Scalar, depth: int = 4) -> bool:
+    """Is a scalar certainly 0 or more?"""
+    match s:
+        case ir.Const():
+            return s.value >= 0
+        case ir.Op("*", (a, b)) if a is b:
+            return True
+        case ir.Op("^", (_, ir.Const() as power)) if power.value in (2, 4):
+            return True
+        case ir.Op("*" | "/" | "+", (a, b)):
+            return not_negative(a, depth) and not_negative(b, depth)
+        case ir.Op("exp" | "abs" | "relu" | "softplus" | "sigmoid"):
+            return True
+        case ir.Op("sqrt" | "cast" | "stop_grad", (a,)):
+            return not_negative(a, depth)
+        case ir.Read(ir.Comp() as tensor) if depth and tensor.op in (None, "sum", "max") and s.outside is None:
+            return not_negative(tensor.body, depth - 1)
+    return positive(s, depth)
 
 
 def support(s: ir.Scalar, depth: int) -> ir.Scalar | None:

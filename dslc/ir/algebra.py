@@ -61,11 +61,6 @@ def _sink(a: ir.Scalar, f: Callable[[ir.Scalar], ir.Scalar]) -> ir.Scalar | None
     return choose(condition, x, f(y)) if is_zero(x) else None
 
 
-def inside(a: ir.Scalar, f: Callable[[ir.Scalar], ir.Scalar]) -> ir.Scalar:
-    """f(a) for a linear f, sunk like a product."""
-    return _sink(a, f) or f(a)
-
-
 def choose(condition: ir.Scalar, a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     return a if a is b else ir.op("select", (condition, a, b), _join(a, b))
 

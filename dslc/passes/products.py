@@ -51,15 +51,19 @@ def split(body: ir.Scalar, sink: bool = True) -> Product:
             case ir.Op("neg", (a,)) if is_float(s.dtype):
                 negative = not negative
                 stack.append((a, under))
-            case ir.Op("select", (c, a, b)) if sink and not under and is_zero(b) and (moved := _sink(c, a)) is not None:
+            case ir.Op("select") if sink and not under and (moved := _sink(s)) is not None:
                 stack.append((moved, under))
             case _:
                 (below if under else above).append(s)
     return Product(tuple(above), tuple(below), negative)
 
 
-def _sink(condition: ir.Scalar, value: ir.Scalar) -> ir.Scalar | None:
+def _sink(s: ir.Op) -> ir.Scalar | None:
     """A product with its condition moved to one factor; None when no factor has all its variables."""
+    condition, a, b = s.args
+    if not is_zero(a) and not is_zero(b):
+        return None
+    value = a if is_zero(b) else b
     if not (isinstance(value, ir.Op) and value.name in ("*", "/", "neg")):
         return None
     product = split(value)
@@ -69,7 +73,8 @@ def _sink(condition: ir.Scalar, value: ir.Scalar) -> ir.Scalar | None:
     for k, factor in enumerate(product.above):
         if needed <= variables(factor):
             zero = ir.const(0.0, factor.dtype)
-            chosen = ir.op("select", (condition, factor, zero), factor.dtype)
+            branches = (factor, zero) if value is a else (zero, factor)
+            chosen = ir.op("select", (condition, *branches), factor.dtype)
             above = (*product.above[:k], chosen, *product.above[k + 1 :])
             return join(Product(above, product.below, product.negative), value.dtype)
     return None

@@ -22,14 +22,14 @@ class Quotient:
 
     tensor: ir.Comp
     above: ir.Scalar
-    below: ir.Read
+    below: ir.Scalar
 
 
 def reuse_quotients(outputs: Outputs) -> dict[str, ir.Tensor]:
-    return _Reuse().outputs(outputs)
+    return Reuse().outputs(outputs)
 
 
-class _Reuse(Transform):
+class Reuse(Transform):
     def __init__(self) -> None:
         super().__init__()
         #: by the tensor below the bar
@@ -41,11 +41,15 @@ class _Reuse(Transform):
         body = self.body(node.body) if self.quotients else node.body
         if body is not node.body:
             node = ir.comp(node.shape, body, node.op, node.reduced, node.name, node.span, node.dtype)  # type: ignore[assignment]
-        match node:
-            case ir.Comp(op=None, body=ir.Op("/", (above, ir.Read(outside=None) as below))) if _plain(below):
-                if not isinstance(below.tensor, ir.Input):
-                    self.quotients.setdefault(below.tensor, []).append(Quotient(node, above, below))
+        self.note(node)
         return node
+
+    def note(self, node: ir.Node) -> None:
+        if isinstance(node, ir.Comp) and node.op is None and isinstance(node.body, ir.Op) and node.body.name == "/":
+            above, below = node.body.args
+            source = _source(below)
+            if source is not None:
+                self.quotients.setdefault(source, []).append(Quotient(node, above, below))
 
     def body(self, root: ir.Scalar) -> ir.Scalar:
         done: dict[ir.Scalar, ir.Scalar] = {}
@@ -57,16 +61,51 @@ class _Reuse(Transform):
     def product(self, s: ir.Op) -> ir.Scalar:
         if not is_float(s.dtype):
             return s
-        parts = split(s, sink=False)
+        parts = self.opened(split(s, sink=False))
         for below in parts.below:
-            if isinstance(below, ir.Read) and _plain(below):
-                for quotient in self.quotients.get(below.tensor, ()):
-                    found = self.match(quotient, below, parts)
-                    if found is not None:
-                        return join(found, s.dtype)
+            source = _source(below)
+            for quotient in self.quotients.get(source, ()) if source is not None else ():
+                found = self.match(quotient, below, parts)
+                if found is not None:
+                    return join(found, s.dtype)
         return s
 
-    def match(self, quotient: Quotient, below: ir.Read, parts: Product) -> Product | None:
+    def opened(self, parts: Product) -> Product:
+        """A product with factors that are quotients by the same values taken apart."""
+        above: list[ir.Scalar] = []
+        below = list(parts.below)
+        negative = parts.negative
+        for x in parts.above:
+            inner = self.quotient(x)
+            if inner is None:
+                above.append(x)
+            else:
+                above += inner.above
+                below += inner.below
+                negative ^= inner.negative
+        return Product(tuple(above), tuple(below), negative)
+
+    def quotient(self, x: ir.Scalar) -> Product | None:
+        """A factor that reads a quotient whose lower part stands under known quotients too."""
+        if not isinstance(x, ir.Read) or not isinstance(x.tensor, ir.Comp) or x.tensor.op is not None or not _plain(x):
+            return None
+        product = split(x.tensor.body)
+        if not any(_source(b) in self.quotients for b in product.below):
+            return None
+        if any(x.tensor is q.tensor for each in self.quotients.values() for q in each if len(q.tensor.shape) > 1):
+            known = [q for each in self.quotients.values() for q in each if q.tensor is x.tensor]
+            if known and any(isinstance(s, ir.Op) for s in ir.scalars(known[0].above)):
+                return None
+        forms = {n: Form(p.terms, p.offset, p.divisor) for n, p in enumerate(x.places) if isinstance(p, ir.Affine)}
+        try:
+            change = Change(forms)
+            above = tuple(change.scalar(a) for a in product.above)
+            below = tuple(change.scalar(b) for b in product.below)
+        except (KeyError, NotAffine):
+            return None
+        return Product(above, below, product.negative)
+
+    def match(self, quotient: Quotient, below: ir.Scalar, parts: Product) -> Product | None:
         """The product with the quotient read in place of its two parts."""
         for above in parts.above:
             forms = _correspondence(quotient, above, below)
@@ -87,22 +126,30 @@ class _Reuse(Transform):
         return None
 
 
-def _correspondence(quotient: Quotient, above: ir.Scalar, below: ir.Read) -> dict[int, Form] | None:
+def _correspondence(quotient: Quotient, above: ir.Scalar, below: ir.Scalar) -> dict[int, Form] | None:
     """What the variables of a quotient are elsewhere: from the reads of the same tensors there."""
     forms: dict[int, Form] = {}
-    pairs = [(quotient.below, below)]
-    mine = [s for s in ir.scalars(quotient.above) if isinstance(s, ir.Read)]
-    theirs = [s for s in ir.scalars(above) if isinstance(s, ir.Read)]
+    mine = [s for x in (quotient.below, quotient.above) for s in ir.scalars(x) if isinstance(s, ir.Read)]
+    theirs = [s for x in (below, above) for s in ir.scalars(x) if isinstance(s, ir.Read)]
     if len(mine) != len(theirs):
         return None
-    pairs += zip(mine, theirs, strict=True)
-    for a, b in pairs:
+    for a, b in zip(mine, theirs, strict=True):
         if a.tensor is not b.tensor:
             return None
         for x, y in zip(a.places, b.places, strict=True):
-            if isinstance(x, ir.Affine) and isinstance(y, ir.Affine) and len(x.terms) == 1 and x is ir.plain(x.terms[0][0]):
-                forms[x.terms[0][0]] = Form(y.terms, y.offset, y.divisor)
+            if isinstance(x, ir.Affine) and isinstance(y, ir.Affine) and len(x.terms) == 1:
+                number = x.terms[0][0]
+                if x is ir.plain(number):
+                    forms[number] = Form(y.terms, y.offset, y.divisor)
     return forms if len(forms) == len(quotient.tensor.shape) else None
+
+
+def _source(below: ir.Scalar) -> ir.Tensor | None:
+    """The computed tensor that what stands below the bar is made of."""
+    for s in ir.scalars(below):
+        if isinstance(s, ir.Read):
+            return None if isinstance(s.tensor, ir.Input) or not _plain(s) else s.tensor
+    return None
 
 
 def _plain(read: ir.Read) -> bool:

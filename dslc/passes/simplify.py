@@ -55,6 +55,8 @@ def simpler(s: ir.Op) -> ir.Scalar:
             if _number(a) is not None and _number(b) is not None:
                 x, y = float(_number(a) or 0), float(_number(b) or 0)
                 return ir.const(x + y if s.name == "+" else x - y, s.dtype)
+            if (joined := _same_choice(s, a, b)) is not None:
+                return joined
             if _is(b, 0.0) and a.dtype == s.dtype:
                 return a
             if _is(a, 0.0) and s.name == "+" and b.dtype == s.dtype:
@@ -64,6 +66,18 @@ def simpler(s: ir.Op) -> ir.Scalar:
             if x is not None and x >= 0:
                 return ir.const(math.sqrt(x), s.dtype)
     return s
+
+
+def _same_choice(s: ir.Op, a: ir.Scalar, b: ir.Scalar) -> ir.Scalar | None:
+    """select(c, x, 0) + select(c, y, 0) = select(c, x + y, 0)"""
+    if not (isinstance(a, ir.Op) and isinstance(b, ir.Op) and a.name == b.name == "select" and a.args[0] is b.args[0]):
+        return None
+    for k in (1, 2):
+        if _is(a.args[k], 0.0) and _is(b.args[k], 0.0):
+            both = simpler(ir.op(s.name, (a.args[3 - k], b.args[3 - k]), s.dtype))
+            nothing = ir.const(0.0, s.dtype)
+            return ir.op("select", (a.args[0], both, nothing) if k == 2 else (a.args[0], nothing, both), s.dtype)
+    return None
 
 
 def product(s: ir.Op) -> ir.Scalar:

@@ -8,6 +8,7 @@ The order of the products is the cheapest one by the number of multiplications, 
 
 from __future__ import annotations
 
+from dslc.autodiff.scalar import is_zero
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, keep
@@ -21,17 +22,17 @@ MOST_FACTORS = 6
 
 
 def order_sums(outputs: Outputs) -> dict[str, ir.Tensor]:
-    return _Sums().outputs(outputs)
+    return Sums().outputs(outputs)
 
 
-def estimate(size: Size) -> float:
+def estimate(size: Size, unknown: int = UNKNOWN) -> float:
     """A size as a number, for comparing costs."""
     if isinstance(size, int):
         return float(size)
-    return float(size.subs(dict.fromkeys(size.free_symbols, UNKNOWN)))
+    return float(size.subs(dict.fromkeys(size.free_symbols, unknown)))
 
 
-class _Sums(Transform):
+class Sums(Transform):
     def visit(self, node: ir.Node) -> ir.Node:
         if isinstance(node, ir.Comp) and node.op == "sum" and is_float(node.dtype):
             return self.sum(node)
@@ -39,6 +40,9 @@ class _Sums(Transform):
 
     def sum(self, node: ir.Comp) -> ir.Tensor:
         kept = len(node.shape)
+        chosen = self.choice(node)
+        if chosen is not None:
+            return chosen
         product = split(node.body)
         if len(product.above) + len(product.below) < 2 and not product.negative:
             return node
@@ -54,6 +58,28 @@ class _Sums(Transform):
         above = (whole, *outside.above)
         body = join(Product(above, outside.below, outside.negative), node.dtype)
         return ir.comp(node.shape, body, name=node.name, span=node.span, dtype=node.dtype)
+
+    def choice(self, node: ir.Comp) -> ir.Tensor | None:
+        """A condition that does not depend on the summed variables leaves the sum."""
+        kept = len(node.shape)
+        body = node.body
+        if not isinstance(body, ir.Op) or body.name != "select" or any(v >= kept for v in variables(body.args[0])):
+            return None
+        condition, a, b = body.args
+        if not is_zero(a) and not is_zero(b):
+            return None
+        value = a if is_zero(b) else b
+        inner = ir.comp(node.shape, value, "sum", node.reduced, "", node.span, node.dtype)
+        if isinstance(inner, ir.Comp):
+            inner = self.sum(inner)
+        if isinstance(inner, ir.Comp) and inner.op is None:
+            total = inner.body
+        else:
+            total = ir.read(inner, tuple(ir.plain(i) for i in range(kept)))
+        nothing = ir.const(0.0, node.dtype)
+        branches = (total, nothing) if is_zero(b) else (nothing, total)
+        picked = ir.op("select", (condition, *branches), node.dtype)
+        return ir.comp(node.shape, picked, name=node.name, span=node.span, dtype=node.dtype)
 
     def ordered(self, node: ir.Comp, product: Product) -> ir.Tensor:
         """The sum of a product, with sums of two factors first where that saves work."""
@@ -129,5 +155,3 @@ class _Sums(Transform):
         )
         made = self.visit(made) if isinstance(made, ir.Comp) else made
         return ir.read(made, tuple(ir.plain(n) for n in order))  # type: ignore[arg-type]
-
-

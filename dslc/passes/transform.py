@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Substitute
@@ -19,6 +19,16 @@ class Transform(Substitute):
 
     def outputs(self, outputs: Outputs) -> dict[str, ir.Tensor]:
         return {name: self.tensor(x) for name, x in outputs.items()}
+
+    def within(self, tensors: Sequence[ir.Tensor], fixed: Iterable[ir.Node] = ()) -> list[ir.Tensor]:
+        """Tensors of a part of a program; `fixed` nodes stay as they are."""
+        for node in fixed:
+            self.done[node] = node
+            self.note(node)
+        return [self.tensor(x) for x in tensors]
+
+    def note(self, node: ir.Node) -> None:
+        """Take notice of a node that is not changed."""
 
     def _one(self, node: ir.Node) -> ir.Node:
         return self.visit(super()._one(node))

@@ -1,6 +1,6 @@
 """Values that are only another way of reading a value: who reads them reads that value.
 
-    v[n, h, s, d] = u[n, s, h, d];   o[n, t] = v[n, t, 0, 0]   gives   o[n, t] = u[n, 0, t, 0]
+v[n, h, s, d] = u[n, s, h, d];   o[n, t] = v[n, t, 0, 0]   gives   o[n, t] = u[n, 0, t, 0]
 """
 
 from __future__ import annotations

@@ -1,0 +1,64 @@
+"""Values without a name that are used once, element by element, become part of the formula that uses them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from dslc.ir import nodes as ir
+from dslc.ir.rewrite import Change, Form, NotAffine
+from dslc.passes.transform import Outputs, Transform, everything
+
+
+def inline(outputs: Outputs) -> dict[str, ir.Tensor]:
+    uses: Counter[ir.Node] = Counter(outputs.values())
+    for node in everything(outputs):
+        found = [s.tensor for body in ir.bodies(node) for s in ir.scalars(body) if isinstance(s, ir.Read)]
+        uses.update(found)
+        uses.update(a for a in ir.arguments(node) if a not in found)
+        if isinstance(node, ir.Scan):
+            uses.update((*node.carries, *node.results))
+    return _Inline(uses).outputs(outputs)
+
+
+class _Inline(Transform):
+    def __init__(self, uses: Counter[ir.Node]):
+        super().__init__()
+        self.uses = uses
+        #: how often the node that a changed node comes from is used
+        self.old: dict[ir.Node, ir.Node] = {}
+
+    def _one(self, node: ir.Node) -> ir.Node:
+        new = super()._one(node)
+        self.old.setdefault(new, node)
+        return new
+
+    def visit(self, node: ir.Node) -> ir.Node:
+        if not isinstance(node, ir.Comp) or not any(self.inlined(s) for s in ir.scalars(node.body)):
+            return node
+        done: dict[ir.Scalar, ir.Scalar] = {}
+        for s in ir.scalars(node.body):
+            new = ir.rebuild(s, lambda x: done[x])
+            done[s] = self.read(new) if isinstance(new, ir.Read) and self.inlined(new) else new
+        body = done[node.body]
+        return ir.comp(node.shape, body, node.op, node.reduced, node.name, node.span, node.dtype)
+
+    def inlined(self, s: ir.Scalar) -> bool:
+        if not isinstance(s, ir.Read) or s.outside is not None or not isinstance(s.tensor, ir.Comp):
+            return False
+        node = s.tensor
+        if node.op is not None or node.name or ir.slice_of_input(node) or node.dtype != node.body.dtype:
+            return False
+        return self.uses[self.old.get(node, node)] == 1
+
+    def read(self, s: ir.Read) -> ir.Scalar:
+        node = s.tensor
+        assert isinstance(node, ir.Comp)
+        forms: dict[int, Form] = {}
+        for axis, place in enumerate(s.places):
+            if not isinstance(place, ir.Affine) or place.mode != "inside":
+                return s
+            forms[axis] = Form(place.terms, place.offset, place.divisor)
+        try:
+            return Change(forms).scalar(node.body)
+        except NotAffine:
+            return s
