@@ -24,6 +24,7 @@ from dslc.backends.numpy.text import (
     transposed,
 )  # fmt: skip
 
+from dslc.autodiff.scalar import is_zero
 from dslc.ir import nodes as ir
 from dslc.sizes import Size, show
 
@@ -146,6 +147,8 @@ class Body:
                 for word in re.findall(r"\w+(?=\()", plain):
                     low.helper(word)
                 return Text(plain.format(*(p.code for p in parts)), ())
+        if s.name == "select" and (mask := self.masked(s, args, parts)):
+            return Text(mask, axes)
         if s.name in TEMPLATES:
             template, level = TEMPLATES[s.name]
             return Text(template.format(*(p.code for p in parts)), axes, level)
@@ -153,6 +156,18 @@ class Body:
             raise CannotLower(f"`{s.name}`", ir.comp((), s))
         name = low.helper(FUNCTIONS[s.name])
         return Text(f"{name}({', '.join(p.code for p in parts)})", axes)
+
+    def masked(self, s: ir.Op, args: list[Text], parts: list[Text]) -> str:
+        """A choice by data between an array and 0."""
+        test, a, b = s.args
+        by_data = any(isinstance(x, ir.Read) and not isinstance(x.tensor, ir.Step) for x in ir.scalars(test))
+        value = 1 if is_zero(b) else 2 if is_zero(a) else 0
+        if not value or not by_data or len(args[value].axes) < 2 or args[0].axes != args[value].axes:
+            return ""
+        if s.args[value].dtype not in ("float", "f32", "f64") or isinstance(s.args[value], ir.Const):
+            return ""
+        test_code = parts[0].code if value == 1 else f"~({parts[0].code})"
+        return f"{self.lowering.helper('masked')}({parts[value].code}, {test_code})"
 
     def cast(self, text: Text, dtype: str) -> str:
         target = self.lowering.numpy_dtype(dtype)

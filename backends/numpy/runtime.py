@@ -43,6 +43,18 @@ def row_blocks(count, width):
         yield slice(start, min(start + step, count))
 
 
+def column_sums(x):
+    """The sums over all axes but the last, as a matrix product."""
+    rows = x.reshape(-1, x.shape[-1])
+    return np.ones(len(rows), rows.dtype) @ rows
+
+
+def masked(x, keep):
+    """x where `keep`, else exactly 0, whatever x is there; without the branches of np.where."""
+    bits = np.int32 if x.dtype == np.float32 else np.int64
+    return np.bitwise_and(x.view(bits), -keep.astype(bits)).view(x.dtype)
+
+
 def gather(x, places, fill, good=True):
     """Entries at given positions, `fill` where a position is outside or not `good`."""
     inside = good

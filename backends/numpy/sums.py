@@ -8,8 +8,9 @@ from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.text import ATOM, PLUS, TIMES, UNARY, Text, atom, atom_code, size_code, transposed
 
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Change, keep
+from dslc.ir.rewrite import Change, Form, keep
 from dslc.passes.products import split
+from dslc.sizes import tidy
 
 
 def layout(node: ir.Comp) -> list[int]:
@@ -30,9 +31,24 @@ def natural(node: ir.Comp) -> tuple[ir.Scalar, list[int]]:
     """The body of a node with its variables in the order in which it is best walked, and that order."""
     count = len(node.shape) + len(node.reduced)
     order = layout(node) if node.op not in (None, "argmax", "argmin") else list(range(count))
-    if order == sorted(order):
+    flipped = _flipped(node) if node.op == "sum" else set()
+    if order == sorted(order) and not flipped:
         return node.body, order
-    return Change({n: keep(k) for k, n in enumerate(order)}).scalar(node.body), order
+    forms = {n: keep(k) for k, n in enumerate(order)}
+    for n in flipped:
+        forms[n] = Form(((order.index(n), -1),), tidy(node.reduced[n - len(node.shape)] - 1))
+    return Change(forms).scalar(node.body), order
+
+
+def _flipped(node: ir.Comp) -> set[int]:
+    """Summed variables that walk windows backwards: summed the other way round, windows walk forwards."""
+    found: set[int] = set()
+    for s in ir.scalars(node.body):
+        if isinstance(s, ir.Read):
+            for place in s.places:
+                if isinstance(place, ir.Affine) and len(place.terms) == 2:
+                    found |= {n for n, c in place.terms if c == -1 and n >= len(node.shape)}
+    return found
 
 
 @dataclass
@@ -155,6 +171,8 @@ class Sums(Body):
         code, order = text.raw or (text.code, text.axes)
         rest = [x for x in order if x not in axes]
         where = sorted(order.index(x) for x in axes)
+        if len(rest) == 1 and rest[0] == order[-1] and len(order) > 1:
+            return Text(f"{self.lowering.helper('column_sums')}({code})", tuple(rest))
         return self.arranged(f"np.sum({code}{_axes(where, len(order))})", rest)
 
     def matmul(self, a: Text, b: Text, batch: list[int], rows: list[int], columns: list[int], inner: list[int]) -> Text:

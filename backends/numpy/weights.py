@@ -7,7 +7,7 @@ def save(params, path):
     """Write parameters to a safetensors file."""
     from safetensors.numpy import save_file
 
-    save_file({name: np.ascontiguousarray(value) for name, value in params.items()}, path)
+    save_file({name: np.asarray(value, order="C") for name, value in params.items()}, path)
 
 
 def load(path):
@@ -30,7 +30,7 @@ def save(params, path, state=None):
     from safetensors.numpy import save_file
 
     arrays = {**params, **(init_state() if state is None else state)}
-    save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, path)
+    save_file({name: np.asarray(value, order="C") for name, value in arrays.items()}, path)
 
 
 def load(path):

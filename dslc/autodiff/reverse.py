@@ -154,10 +154,19 @@ class Reverse:
             slopes = self.adjoints(node, body, ir.const(1.0, node.dtype))
             if not any(isinstance(s, ir.Op) and s.name == "select" for a in slopes.values() for s in ir.scalars(a)):
                 # the cotangent stands once, before all that depends on the forward pass alone
-                for read, slope in slopes.items():
-                    self.transpose(read, d.mul(seed, replaced(slope, own or {})), sizes)
+                found = {read: d.mul(seed, replaced(slope, own or {})) for read, slope in slopes.items()}
+                self.contributions(node, found, sizes)
                 return
         self.reads(node, body, seed, sizes, own)
+
+    def contributions(self, node: ir.Comp, found: Mapping[ir.Read, ir.Scalar], sizes: tuple[Size, ...]) -> None:
+        """Adjoints of reads as contributions; what several reads of a sum have in common is computed once."""
+        shared = [a for a in found.values() if isinstance(a, ir.Op)]
+        for read, adjoint in found.items():
+            if shared.count(adjoint) > 1:
+                name = _name(node)
+                adjoint = ir.whole(ir.comp(sizes, adjoint, name=f"{name}_in" if name else "", span=node.span))
+            self.transpose(read, adjoint, sizes)
 
     def slope(self, node: ir.Comp) -> tuple[ir.Read, ir.Tensor] | None:
         """For a costly function of one value: that value, and the derivative as a tensor of its own.

@@ -6,6 +6,7 @@ from collections import Counter
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, NotAffine
+from dslc.passes.products import split
 from dslc.passes.transform import Outputs, Transform, everything
 
 
@@ -35,6 +36,8 @@ class _Inline(Transform):
     def visit(self, node: ir.Node) -> ir.Node:
         if not isinstance(node, ir.Comp) or not any(self.inlined(s) for s in ir.scalars(node.body)):
             return node
+        if node.op is not None and len(split(node.body).above) > 1:
+            return node  # a factor of a matrix product is an array of its own
         done: dict[ir.Scalar, ir.Scalar] = {}
         for s in ir.scalars(node.body):
             new = ir.rebuild(s, lambda x: done[x])
