@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from dslc.backends.numpy.lower import Lowering
 
 
+#: what values of an operation are called when they need a name
+WORDS = {"+": "sum", "-": "gap", "*": "product", "/": "ratio", "^": "power", "select": "chosen", "and": "both",
+         "or": "either"}  # fmt: skip
+
+
 @dataclass
 class Body:
     """Scalars of one comprehension as arrays over its variables."""
@@ -83,9 +88,7 @@ class Body:
         read = next(
             (low.names[x.tensor] for x in ir.scalars(s) if isinstance(x, ir.Read) and x.tensor in low.names), ""
         )
-        word = (
-            s.name if s.name.isalpha() else {"+": "sum", "-": "gap", "*": "product", "/": "ratio"}.get(s.name, "test")
-        )
+        word = WORDS.get(s.name, s.name if s.name.isalpha() else "test")
         name = low.fresh(f"{word}_{read}" if re.fullmatch(r"\w+", read) else word)
         low.line(f"{name} = {text.code}")
         named = Text(name, text.axes)
@@ -162,9 +165,9 @@ class Body:
         test, a, b = s.args
         by_data = any(isinstance(x, ir.Read) and not isinstance(x.tensor, ir.Step) for x in ir.scalars(test))
         value = 1 if is_zero(b) else 2 if is_zero(a) else 0
-        if not value or not by_data or len(args[value].axes) < 2 or args[0].axes != args[value].axes:
+        if not value or not by_data or len(args[0].axes) < 2 or not set(args[value].axes) <= set(args[0].axes):
             return ""
-        if s.args[value].dtype not in ("float", "f32", "f64") or isinstance(s.args[value], ir.Const):
+        if s.args[value].dtype not in ("float", "f32", "f64") or not args[value].axes:
             return ""
         test_code = parts[0].code if value == 1 else f"~({parts[0].code})"
         return f"{self.lowering.helper('masked')}({parts[value].code}, {test_code})"
@@ -199,6 +202,9 @@ class Body:
         low = self.lowering
         if s.tensor in low.slices and isinstance(s.places[0], ir.At):
             s = ir.read(low.slices[s.tensor], s.places[1:], s.outside)
+        inner = self.contained(s)
+        if inner is not None:
+            return inner
         base = low.tensor(s.tensor)
         if not s.places:
             return Text(base, ())
@@ -210,6 +216,21 @@ class Body:
         if taken is not None:
             return taken
         return self.gathered(s, base)
+
+    def contained(self, s: ir.Read) -> Text | None:
+        """A value without a line of its own, read as it is: its formula."""
+        node = s.tensor
+        if node in self.lowering.names or not isinstance(node, ir.Comp) or s.outside is not None:
+            return None
+        numbers = [x.terms[0][0] for x in s.places if isinstance(x, ir.Affine) and len(x.terms) == 1]
+        if len(numbers) != len(s.places) or any(x is not ir.plain(n) for x, n in zip(s.places, numbers, strict=True)):
+            return None
+        sizes = [self.sizes[n] for n in numbers]
+        whole = all(a == b or n == self.row for a, b, n in zip(sizes, node.shape, numbers, strict=True))
+        if numbers != sorted(set(numbers)) or not whole:
+            return None
+        text = self.lowering.comp(node)
+        return Text(text.code, tuple(numbers[a] for a in text.axes), text.level)
 
     def view(self, s: ir.Read, base: str) -> Text | None:
         """A read at affine places of distinct variables: slices, shifts and windows of the array."""

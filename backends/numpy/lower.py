@@ -12,7 +12,7 @@ from dslc.backends.numpy.blocks import Block, plan
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.operations import HELPERS
 from dslc.backends.numpy.sums import Sums, natural
-from dslc.backends.numpy.text import ATOM, DTYPES, PLUS, TIMES, UNARY, CannotLower, Text, atom, size_code
+from dslc.backends.numpy.text import ATOM, DTYPES, PLUS, TIMES, UNARY, Text, atom, bare, size_code
 
 from dslc.autodiff.reverse import COSTLY
 from dslc.ir import nodes as ir
@@ -306,7 +306,7 @@ class Lowering:
         name = self.fresh(self.wish(node))
         self.names[node] = name
         shape = ", ".join(size_code(s) for s in getattr(node, "shape", ()))
-        self.line(f"{name} = {code}", f"[{shape}]", getattr(node, "span", None))
+        self.line(f"{name} = {bare(code)}", f"[{shape}]", getattr(node, "span", None))
 
     def place(self, node: ir.Node) -> str:
         span = getattr(node, "span", ir.NOWHERE)
@@ -376,33 +376,62 @@ class Lowering:
     # ---- other nodes
 
     def scatter(self, node: ir.Scatter) -> None:
-        body = Sums(self, node.ranges)
+        body = Sums(self, node.ranges, out=tuple(range(len(node.ranges))))
         value = body.scalar(node.body)
         everything = tuple(range(len(node.ranges)))
+        positions = [body.position(x, n) for x, n in zip(node.places, node.shape, strict=True)]
+        reached = {a for x in positions for a in x.axes}
+        alone = [a for a in value.axes if a not in reached]
+        if alone and node.op == "+":
+            value = body.presum(value, alone)
+        elif alone:
+            where = tuple(value.axes.index(a) for a in alone)
+            value = Text(f"np.{node.op}({value.code}, axis={where})", tuple(a for a in value.axes if a not in alone))
+        for n in everything if node.op == "+" else ():
+            if n not in reached and n not in alone:
+                value = Text(f"{value.at(UNARY)} * {atom(size_code(node.ranges[n]))}", value.axes, TIMES)
+        if node.op == "+" and node.base is None and self.add_rows(node, body, value, positions):
+            return
         neutral = {"+": "0", "max": "-np.inf", "min": "np.inf"}[node.op]
         shape = ", ".join(size_code(s) for s in node.shape) + ("," if len(node.shape) == 1 else "")
         name = self.fresh(self.wish(node))
         self.names[node] = name
         dtype = self.numpy_dtype(node.dtype)
-        comment = f"[{shape.rstrip(',')}]{self.place(node)}"
+        comment = f"[{shape.rstrip(',')}]"
         if node.base is not None:
-            self.line(f"{name} = {self.tensor(node.base)}.copy()", comment)
+            self.line(f"{name} = {self.tensor(node.base)}.copy()", comment, node.span)
         elif neutral == "0":
-            self.line(f"{name} = np.zeros(({shape}), {dtype})", comment)
+            self.line(f"{name} = np.zeros(({shape}), {dtype})", comment, node.span)
         else:
-            self.line(f"{name} = np.full(({shape}), {neutral}, {dtype})", comment)
-        positions = [body.position(x, n) for x, n in zip(node.places, node.shape, strict=True)]
-        alone = [a for a in value.axes if not any(a in x.axes for x in positions)]
-        absent = [n for n in everything if n not in value.axes and not any(n in x.axes for x in positions)]
-        if alone and node.op == "+":
-            value = body.presum(value, alone)
-        elif alone:
-            raise CannotLower(f"`{node.op}=` of several values at one place", node)
-        for n in absent if node.op == "+" else ():
-            value = Text(f"{value.at(UNARY)} * {atom(size_code(node.ranges[n]))}", value.axes, TIMES)
+            self.line(f"{name} = np.full(({shape}), {neutral}, {dtype})", comment, node.span)
         places = ", ".join(self.expand(x, everything).code for x in positions)
-        ufunc = {"+": "np.add", "max": "np.maximum", "min": "np.minimum"}[node.op]
-        self.line(f"{ufunc}.at({name}, ({places},), {self.expand(value, everything).code})")
+        shown = self.expand(value, everything).code
+        plain = {x.terms[0][0] for x in node.places if isinstance(x, ir.Affine) and len(x.terms) == 1}
+        if node.op == "+" and reached <= plain:  # no two elements meet
+            self.line(f"{name}[{places}] {'=' if node.base is None else '+='} {shown}")
+        else:
+            ufunc = {"+": "np.add", "max": "np.maximum", "min": "np.minimum"}[node.op]
+            self.line(f"{ufunc}.at({name}, ({places},), {shown})")
+
+    def add_rows(self, node: ir.Scatter, body: Sums, value: Text, positions: list[Text]) -> bool:
+        """Rows that are added up by data in the first place: sorted and summed, which np.add.at would do one by one."""
+        first, *rest = node.places
+        if not isinstance(first, ir.Data) or first.mode != "inside":
+            return False
+        tail = [
+            x.terms[0][0]
+            for x in rest
+            if isinstance(x, ir.Affine) and len(x.terms) == 1 and x is ir.plain(x.terms[0][0])
+        ]
+        if len(tail) != len(rest) or tail != sorted(set(tail)) or set(tail) & set(positions[0].axes):
+            return False
+        sizes = [node.ranges[n] for n in tail]
+        index = positions[0]
+        if sizes != list(node.shape[1:]) or value.axes != (*index.axes, *tail) or not index.axes:
+            return False
+        count = size_code(node.shape[0])
+        self.assign(node, f"{self.helper('add_rows')}({count}, {index.code}, {value.code})")
+        return True
 
     def along(self, node: ir.Along) -> None:
         args = [self.tensor(a) for a in node.args]
@@ -470,6 +499,10 @@ class Lowering:
         length = size_code(node.length)
         carries = []
         for j, start in enumerate(node.starts):
+            given = self.names.get(start, "")
+            if given and self.counts.get(start) == 1 and isinstance(start, ir.Comp):
+                carries.append(given)  # nobody else needs it under this name
+                continue
             name = self.fresh((carried[j].name if j in carried else "") or "carry")
             self.line(f"{name} = {self.tensor(start)}", "", node.span)
             carries.append(name)
@@ -481,6 +514,7 @@ class Lowering:
         order = f"reversed(range({length}))" if node.reverse else f"range({length})"
         self.line(f"for {step} in {order}:", "", node.span)
         self.indent += 1
+        taken = set(self.taken) - {step}
         self.steps[node.number] = step
         before = set(self.names)
         for x in inner:
@@ -509,6 +543,8 @@ class Lowering:
         self.indent -= 1
         for x in set(self.names) - before:
             del self.names[x]
+        # names of the loop are free again, but for those that the loop back gives to the same values
+        self.taken = taken | {local for _, local in self.kept.values() if local}
         self.names[node] = ""
         self.scan_names[node] = [*(stacked.get(k, "") for k in range(len(node.results))), *carries]
 

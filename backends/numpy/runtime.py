@@ -55,6 +55,21 @@ def masked(x, keep):
     return np.bitwise_and(x.view(bits), -keep.astype(bits)).view(x.dtype)
 
 
+def add_rows(count, index, rows):
+    """Row i of the result is the sum of the rows whose index is i."""
+    index, width = index.reshape(-1), rows.shape[index.ndim :]
+    rows = rows.reshape(len(index), -1)
+    if count * len(index) <= 1_000_000:
+        chosen = (index == np.arange(count)[:, None]).astype(rows.dtype)
+        return (chosen @ rows).reshape(count, *width)
+    order = np.argsort(index, kind="stable")
+    sorted_index = index[order]
+    starts = np.flatnonzero(np.diff(sorted_index, prepend=-1))
+    out = np.zeros((count, rows.shape[1]), rows.dtype)
+    out[sorted_index[starts]] = np.add.reduceat(rows[order], starts)
+    return out.reshape(count, *width)
+
+
 def gather(x, places, fill, good=True):
     """Entries at given positions, `fill` where a position is outside or not `good`."""
     inside = good

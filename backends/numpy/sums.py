@@ -113,7 +113,9 @@ class Sums(Body):
         for factor in whole:
             text = self.scalar(factor)
             if isinstance(factor, ir.Op) and factor.name == "^" and _is_two(factor.args[1]) and len(whole) == 1:
-                base = self.named(factor, self.done[factor.args[0]])
+                inner = factor.args[0]
+                base = self.done[inner]
+                base = self.named(inner, base) if isinstance(inner, ir.Op) else base
                 arrays += [base, base]
             else:
                 (arrays if text.axes else numbers).append(text)

@@ -55,7 +55,30 @@ def transposed(code: str, given: Sequence[int], wanted: Sequence[int]) -> str:
     return f"{code}.transpose({', '.join(str(list(given).index(n)) for n in wanted)})"
 
 
+def bare(code: str) -> str:
+    """Without brackets around the whole.
+
+    >>> bare("((a @ b))"), bare("(a) + (b)")
+    ('a @ b', '(a) + (b)')
+    """
+    while _enclosed(code):
+        code = code[1:-1]
+    return code
+
+
+def _enclosed(code: str) -> bool:
+    depth = 0
+    for k, c in enumerate(code):
+        depth += c == "("
+        depth -= c == ")"
+        if depth == 0:
+            return k == len(code) - 1 and code.startswith("(")
+    return False
+
+
 def atom_code(code: str) -> str:
+    if _enclosed(code):
+        return f"({bare(code)})"
     return code if re.fullmatch(r"[\w.]+(\[[^\[\]]*\])?|[\w.]+\([^()]*\)", code) else f"({code})"
 
 

@@ -29,8 +29,11 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
     forward_step = next((x for x in order if isinstance(x, ir.Step) and x.kind == "number"), None)
     carried = [x for x in order if isinstance(x, ir.Step) and x.kind == "carry"]
     floats = [j for j, c in enumerate(node.carries) if is_float(c.dtype)]
+    names = {x.place: f"d_{x.name}" for x in carried if x.name}
     incoming = {
-        j: ir.intern(ir.Step("carry", number, k, node.carries[j].dtype, (*lead, *node.carries[j].shape)))
+        j: ir.intern(
+            ir.Step("carry", number, k, node.carries[j].dtype, (*lead, *node.carries[j].shape), names.get(j, ""))
+        )
         for k, j in enumerate(floats)
     }
 

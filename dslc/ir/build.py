@@ -37,6 +37,8 @@ class Unit:
     frozen: set[str] = field(default_factory=set)
     #: inputs that hold one parameter or state for each pass of loops, `block.*.W`: first number and count, outer first
     layers: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    #: how deep in calls a value got its name; an outer name for the same value is the better one
+    depths: dict[ir.Node, int] = field(default_factory=dict)
 
     def paths(self, name: str) -> list[str]:
         """The names that stand behind one with stars, in row-major order.
@@ -112,6 +114,9 @@ class Builder:
         self.tensor_stars: dict[p.Tensor, dict[int, Layer]] = {}
         self.scan_steps: dict[p.Index, ir.Step] = {}
         self.sequences: dict[p.Tensor, CarriedSequence] = {}
+        #: what names of values begin with, and how many calls lead here
+        self.label = ""
+        self.depth = 0
         #: the path of calls that leads here; other than in `path`, a second call of one layer or function is another
         self.calls = path
         self.call_counts: dict[str, int] = {}
@@ -195,7 +200,11 @@ class Builder:
             return made
         places = tuple(ir.intern(ir.At(layer.step)) for layer in around)
         rest = tuple(ir.plain(i) for i in range(len(tensor.shape)))
-        return ir.comp(tensor.shape, ir.read(made, (*places, *rest)), name=tensor.name.split(".")[0])
+        return ir.comp(tensor.shape, ir.read(made, (*places, *rest)), name=self.named(tensor.name.split(".")[0]))
+
+    def named(self, name: str) -> str:
+        """The name of a value, with the layer that it belongs to."""
+        return f"{self.label}.{name}" if self.label and name else name
 
     def tensor(self, tensor: p.Tensor) -> ir.Tensor:
         """The value of a tensor with all mapped axes in front."""
@@ -204,7 +213,7 @@ class Builder:
             return value.tensor
         count = len(self.mapped)
         places = tuple(ir.plain(count + i) for i in range(len(tensor.shape)))
-        return ir.comp((*self.mapped, *value.tensor.shape), ir.read(value.tensor, places), name=tensor.name)
+        return ir.comp((*self.mapped, *value.tensor.shape), ir.read(value.tensor, places), name=self.named(tensor.name))
 
     def define(self, tensor: p.Tensor, value: ir.Tensor) -> None:
         self.set(tensor, Value(value, bool(self.mapped)))
@@ -258,14 +267,24 @@ class Builder:
         env: dict[p.Index, Place] = {**self.scan_steps, **{i: lift + k for k, i in enumerate(flat)}}
         sizes = (*self.mapped, *(_size(i) for i in flat))
         body = self.scalar(node.value, env)
-        name = node.tensor.name
+        name = self.named(node.tensor.name)
         if body.dtype != node.tensor.dtype:
             body = ir.op("cast", (body,), node.tensor.dtype)
+        if isinstance(body, ir.Read):
+            self.rename(body.tensor, name)
         value = ir.comp(sizes, body, name=name, span=node.span)
         if any(len(axis) != 1 for axis in node.axes):
             shape = (*self.mapped, *node.tensor.shape)
             value = ir.intern(ir.Reshape(value, shape, value.dtype, name, node.span))
+        self.rename(value, name)
         self.define(node.tensor, value)
+
+    def rename(self, value: ir.Tensor, name: str) -> None:
+        """A value that several names stand for has the outermost one. Names are no part of what a node is."""
+        if isinstance(value, ir.Comp | ir.Scatter | ir.Reshape | ir.Part):
+            if not value.name or (value.name != name and self.depth < self.unit.depths.get(value, -1)):
+                object.__setattr__(value, "name", name)
+            self.unit.depths[value] = min(self.depth, self.unit.depths.get(value, self.depth))
 
     def scatter(self, node: p.Scatter) -> None:
         lift = len(self.mapped)
@@ -276,7 +295,9 @@ class Builder:
         base = None if node.base is None else self.tensor(node.base)
         shape = (*self.mapped, *node.tensor.shape)
         value = ir.intern(
-            ir.Scatter(shape, ranges, places, node.op, body, base, node.tensor.dtype, node.tensor.name, node.span)
+            ir.Scatter(
+                shape, ranges, places, node.op, body, base, node.tensor.dtype, self.named(node.tensor.name), node.span
+            )
         )
         self.define(node.tensor, value)
 
@@ -289,7 +310,7 @@ class Builder:
         dtypes = tuple(o.dtype for o in node.outputs)
         made = ir.intern(ir.Along(node.op, args, len(self.mapped) + node.axis, shapes, dtypes, span=node.span))
         for number, output in enumerate(node.outputs):
-            part = ir.Part(made, number, output.dtype, shapes[number], output.name, node.span)
+            part = ir.Part(made, number, output.dtype, shapes[number], self.named(output.name), node.span)
             self.define(output, ir.intern(part))
 
     def prefix(self, node: p.AlongAxis) -> None:
@@ -319,10 +340,10 @@ class Builder:
         starts = tuple(ir.comp(x.shape, zero(x.dtype)) for x in now)
         made = ir.intern(ir.Scan(number, length, False, starts, after, after, span=node.span))
         for k, (output, x) in enumerate(zip(node.outputs, now, strict=True)):
-            stacked = ir.intern(ir.Part(made, k, x.dtype, (length, *x.shape), output.name, node.span))
+            stacked = ir.intern(ir.Part(made, k, x.dtype, (length, *x.shape), self.named(output.name), node.span))
             shape = (*x.shape[:axis], length, *x.shape[axis:])
             rest = [ir.plain(i) for i in range(len(shape)) if i != axis]
-            self.define(output, ir.comp(shape, ir.read(stacked, (ir.plain(axis), *rest)), name=output.name))
+            self.define(output, ir.comp(shape, ir.read(stacked, (ir.plain(axis), *rest)), name=self.named(output.name)))
 
     def join(self, node: p.Join) -> None:
         """Each argument is read at a shifted position, zero outside: their sum is the joined tensor."""
@@ -341,7 +362,7 @@ class Builder:
             total = part if total is None else ir.op("or" if dtype == "bool" else "+", (total, part), dtype)
             start = tidy(start + size)
         assert total is not None
-        self.define(node.output, ir.comp(shape, total, name=node.output.name, span=node.span))
+        self.define(node.output, ir.comp(shape, total, name=self.named(node.output.name), span=node.span))
 
     def call(self, node: p.CallFunction) -> None:
         outer = self.mapped
@@ -360,6 +381,10 @@ class Builder:
         inner = self.child(f"{path}." if node.path else self.path, mapped, node.frozen)
         inner.path_layers = layers
         inner.calls = self.next_call(node)
+        words = [x for x in node.path.split(".") if x and not x.isdigit()]
+        inner.label = words[-1] if words else node.instance.name
+        if node.instance.word == "model":
+            inner.label, inner.depth = self.label, self.depth
         outputs = inner.instance(node.instance, args)
         if node.instance.backward is not None:
             outputs = self.custom(node, inner, outputs)
@@ -374,6 +399,7 @@ class Builder:
         inner.fixed = self.fixed
         inner.path_layers = self.path_layers
         inner.in_scan = self.in_scan
+        inner.label, inner.depth = self.label, self.depth + 1
         return inner
 
     def next_call(self, node: p.CallFunction) -> str:
@@ -401,7 +427,10 @@ class Builder:
         dtypes = tuple(o.dtype for o in node.outputs)
         made = ir.intern(ir.External(node.op, args, len(self.mapped) + node.mapped, shapes, dtypes, span=node.span))
         for number, output in enumerate(node.outputs):
-            self.define(output, ir.intern(ir.Part(made, number, output.dtype, shapes[number], output.name, node.span)))
+            self.define(
+                output,
+                ir.intern(ir.Part(made, number, output.dtype, shapes[number], self.named(output.name), node.span)),
+            )
 
     def derivative(self, node: p.Derivative) -> None:
         """Derivatives inside a spec; over mapped axes each element has its own."""
@@ -452,7 +481,9 @@ class Builder:
         )
         lead = len(self.mapped)
         for k, (carried, result) in enumerate(zip(node.carried, results, strict=True)):
-            stacked = ir.intern(ir.Part(made, k, result.dtype, (length, *result.shape), carried.tensor.name, node.span))
+            stacked = ir.intern(
+                ir.Part(made, k, result.dtype, (length, *result.shape), self.named(carried.tensor.name), node.span)
+            )
             axis = lead + carried.axis
             shape = (*result.shape[:axis], length, *result.shape[axis:])
             places = [ir.plain(i) for i in range(len(shape)) if i != axis]
@@ -475,7 +506,7 @@ class Builder:
         outer_values, outer_steps, outer_updates = dict(self.values), self.scan_steps, dict(self.unit.updates)
         self.scan_steps = {**outer_steps, p.Index(node.name, layer.count): step}
         for k, ((first, _), start) in enumerate(zip(layers.carried, starts, strict=True)):
-            carry = ir.intern(ir.Step("carry", number, k, start.dtype, start.shape, first.name))
+            carry = ir.intern(ir.Step("carry", number, k, start.dtype, start.shape, self.named(first.name)))
             self.values[first] = Value(carry, bool(self.mapped))
         for call, place in layers.calls.items():
             self.stars.setdefault(call, {})[place] = layer
@@ -499,16 +530,16 @@ class Builder:
         self.values, self.scan_steps = outer_values, outer_steps
         for k, (_, last) in enumerate(stacked):
             x = results[k]
-            whole = ir.intern(ir.Part(made, k, x.dtype, (layer.count, *x.shape), last.name))
+            whole = ir.intern(ir.Part(made, k, x.dtype, (layer.count, *x.shape), self.named(last.name)))
             places = (ir.affine((), layer.count - 1), *(ir.plain(i) for i in range(len(x.shape))))
-            self.define(last, ir.comp(x.shape, ir.read(whole, places), name=last.name))
+            self.define(last, ir.comp(x.shape, ir.read(whole, places), name=self.named(last.name)))
         for k, (path, x) in enumerate(updated.items(), len(stacked)):
             self.unit.updates[path] = ir.intern(ir.Part(made, k, x.dtype, (layer.count, *x.shape), x.name))
         for first, last in layers.after:
             if first in left_over:
                 j = left_over.index(first)
                 x = carries[j]
-                self.define(last, ir.intern(ir.Part(made, len(results) + j, x.dtype, x.shape, last.name)))
+                self.define(last, ir.intern(ir.Part(made, len(results) + j, x.dtype, x.shape, self.named(last.name))))
 
     def remat(self, node: p.Remat) -> None:
         """What a `checkpoint:` defines is one node with the values that are used outside of it."""
@@ -520,7 +551,7 @@ class Builder:
         args = _frontier(values, before)
         made = ir.intern(ir.Custom(tuple(args), tuple(values), ir.Recompute()))
         for k, (tensor, x) in enumerate(zip(used, values, strict=True)):
-            self.define(tensor, ir.intern(ir.Part(made, k, x.dtype, x.shape, tensor.name, node.span)))
+            self.define(tensor, ir.intern(ir.Part(made, k, x.dtype, x.shape, self.named(tensor.name), node.span)))
 
     # ---- expressions
 

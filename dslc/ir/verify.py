@@ -13,6 +13,7 @@ REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
 ALONG = ("cumsum", "cumprod", "cummax", "cummin", "sort", "argsort", "top_k", "fft", "ifft")
 MODES = ("inside", "wrap", "clamp")
 
+
 def verify(outputs: Iterable[ir.Tensor]) -> None:
     """Assert that everything that the outputs need is legal; the message names the node.
 

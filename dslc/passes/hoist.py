@@ -1,7 +1,7 @@
 """What does not depend on carried values leaves a scan: it is computed for all steps at once, before the loop.
 
-    scan t: z[n, k] = sigmoid(x[n, t, i] * W[i, k] + h[n, j] * U[j, k])   gives
-    a[t, n, k] = x[n, t, i] * W[i, k];   scan t: z[n, k] = sigmoid(a[t, n, k] + h[n, j] * U[j, k])
+scan t: z[n, k] = sigmoid(x[n, t, i] * W[i, k] + h[n, j] * U[j, k])   gives
+a[t, n, k] = x[n, t, i] * W[i, k];   scan t: z[n, k] = sigmoid(a[t, n, k] + h[n, j] * U[j, k])
 """
 
 from __future__ import annotations

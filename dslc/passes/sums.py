@@ -8,6 +8,8 @@ The order of the products is the cheapest one by the number of multiplications, 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dslc.autodiff.scalar import is_zero
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
@@ -51,8 +53,9 @@ class Sums(Transform):
         outside, inside = select(product, free)
         if not inside.above and not inside.below:
             return node
-        inner = self.ordered(node, inside)
-        if not outside.above and not outside.below and not outside.negative:
+        alone = not outside.above and not outside.below and not outside.negative
+        inner = self.ordered(node if alone else replace(node, name=""), inside)
+        if alone:
             return inner
         whole = ir.read(inner, tuple(ir.plain(i) for i in range(kept)))
         above = (whole, *outside.above)
