@@ -26,6 +26,7 @@ from dslc.backends.numpy.text import (
 
 from dslc.autodiff.scalar import is_zero
 from dslc.ir import nodes as ir
+from dslc.passes.products import variables
 from dslc.sizes import Size, show
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class Body:
         return found
 
     def key(self, s: ir.Scalar) -> tuple[ir.Scalar, tuple[Size, ...]]:
-        return s, self.sizes
+        """What a value is shared by: its formula, and the sizes of the variables in it."""
+        return s, tuple(self.sizes[n] for n in sorted(variables(s)))
 
     def named(self, s: ir.Op, text: Text) -> Text:
         """A value that the formula uses more than once gets a line of its own."""

@@ -38,7 +38,7 @@ def common(nodes: Sequence[ir.Comp]) -> set[ir.Scalar]:
         for s in ir.scalars(natural(node)[0]):
             if isinstance(s, ir.Op):
                 counts[s] = counts.get(s, 0) + 1
-                if s.name in COSTLY or s.name == "select" or any(x in costly for x in s.args):
+                if s.name in COSTLY or s.name in ("select", "==") or any(x in costly for x in s.args):
                     costly.add(s)
             for x in ir.operands(s):
                 above.setdefault(x, set()).add(s)

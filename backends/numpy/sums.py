@@ -93,6 +93,9 @@ class Sums(Body):
 
     def total(self, body: ir.Scalar) -> Text:
         """A sum: products as matrix products; factors that are numbers stand outside."""
+        counted = self.count(body)
+        if counted is not None:
+            return counted
         arrays, numbers, negative = self.factors(body)
         missing = [n for n in range(len(self.sizes)) if n not in self.out and not any(n in t.axes for t in arrays)]
         result = self.product_sum(arrays)
@@ -101,6 +104,22 @@ class Sums(Body):
         if result is None:
             result = Text("1", ())
         return Text(f"-{result.at(UNARY)}", result.axes, UNARY) if negative else result
+
+    def count(self, body: ir.Scalar) -> Text | None:
+        """How often a condition holds: a sum of ones and zeros."""
+        if not isinstance(body, ir.Op) or body.name != "select":
+            return None
+        test, one, nothing = body.args
+        if not (isinstance(one, ir.Const) and one.value == 1 and isinstance(nothing, ir.Const) and nothing.value == 0):
+            return None
+        text = self.scalar(test)
+        gone = [i for i, a in enumerate(text.axes) if a not in self.out]
+        if not gone or len(gone) + len(self.out) != len(self.sizes):
+            return None
+        axes = tuple(a for a in text.axes if a in self.out)
+        code = f"np.count_nonzero({text.code}{_axes(gone, len(text.axes))})"
+        target = self.lowering.numpy_dtype(body.dtype)
+        return Text(f"{code}.astype({target})" if axes else f"{target}({code})", axes)
 
     def factors(self, body: ir.Scalar) -> tuple[list[Text], list[Text], bool]:
         """The factors of a product that are arrays, those that are numbers, and the sign."""

@@ -165,7 +165,7 @@ class Reverse:
 
     def contributions(self, node: ir.Comp, found: Mapping[ir.Read, ir.Scalar], sizes: tuple[Size, ...]) -> None:
         """Adjoints of reads as contributions; what several reads of a sum have in common is computed once."""
-        shared = [a for a in found.values() if isinstance(a, ir.Op)]
+        shared: list[ir.Scalar] = [a for a in found.values() if isinstance(a, ir.Op)]
         for read, adjoint in found.items():
             if shared.count(adjoint) > 1:
                 name = _name(node)

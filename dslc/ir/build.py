@@ -141,7 +141,8 @@ class Builder:
         for state in instance.states:
             if state.tensor not in later:
                 self.state(state)
-        self.declarations = {d.tensor: d for d in (*instance.params, *instance.states)}
+        self.declarations.update({d.tensor: d for d in instance.params})
+        self.declarations.update({d.tensor: d for d in instance.states})
         for name, tensor in instance.member_params.items():
             self.values[tensor] = Value(self.input(self.path + name, tensor), False)
         self.statements(instance.body)

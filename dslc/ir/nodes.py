@@ -13,7 +13,7 @@ Nodes are immutable and hash-consed: equal nodes are one object, and identity is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, Union
 
@@ -24,6 +24,8 @@ Dtype = str
 
 _interned: dict[Any, Any] = {}
 _inside: dict[Any, tuple[list[Any], list[Any]]] = {}
+_scalars: dict[Any, tuple[Any, ...]] = {}
+_arguments: dict[Any, tuple[Any, ...]] = {}
 
 N = TypeVar("N")
 
@@ -36,8 +38,8 @@ def intern(node: N) -> N:
 
 def forget() -> None:
     """Drop all interned nodes (between compilations)."""
-    _interned.clear()
-    _inside.clear()
+    for table in (_interned, _inside, _scalars, _arguments):
+        table.clear()
 
 
 # ---- scalars ----------------------------------------------------------------------------------------
@@ -376,20 +378,22 @@ def operands(s: Scalar) -> tuple[Scalar, ...]:
     return ()
 
 
-def scalars(root: Scalar) -> Iterator[Scalar]:
+def scalars(root: Scalar) -> tuple[Scalar, ...]:
     """All scalars of a body, each once, operands first."""
-    done: set[int] = set()
-    stack: list[tuple[Scalar, bool]] = [(root, False)]
-    while stack:
-        node, ready = stack.pop()
-        if id(node) in done:
-            continue
-        if ready:
-            done.add(id(node))
-            yield node
-        else:
-            stack.append((node, True))
-            stack.extend((x, False) for x in operands(node) if id(x) not in done)
+    if root not in _scalars:
+        done: dict[Scalar, None] = {}
+        stack: list[tuple[Scalar, bool]] = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if node in done:
+                continue
+            if ready:
+                done[node] = None
+            else:
+                stack.append((node, True))
+                stack.extend((x, False) for x in operands(node) if x not in done)
+        _scalars[root] = tuple(done)
+    return _scalars[root]
 
 
 def rebuild(s: Scalar, below: Callable[[Scalar], Scalar], tensor: Callable[[Tensor], Tensor] | None = None) -> Scalar:
@@ -418,6 +422,12 @@ def bodies(node: Node) -> tuple[Scalar, ...]:
 
 def arguments(node: Node) -> tuple[Node, ...]:
     """The nodes that a node is computed from (for a scan also those of its body)."""
+    if node not in _arguments:
+        _arguments[node] = _arguments_of(node)
+    return _arguments[node]
+
+
+def _arguments_of(node: Node) -> tuple[Node, ...]:
     match node:
         case Comp() | Scatter():
             found: dict[Node, None] = {}

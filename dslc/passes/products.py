@@ -19,8 +19,14 @@ class Product:
     negative: bool = False
 
 
+_variables: dict[int, tuple[ir.Scalar, frozenset[int]]] = {}
+
+
 def variables(s: ir.Scalar) -> frozenset[int]:
     """The variables that a scalar depends on, in places too."""
+    known = _variables.get(id(s))
+    if known is not None and known[0] is s:
+        return known[1]
     found: set[int] = set()
     for x in ir.scalars(s):
         if isinstance(x, ir.Var):
@@ -29,7 +35,10 @@ def variables(s: ir.Scalar) -> frozenset[int]:
             for place in x.places:
                 if isinstance(place, ir.Affine):
                     found.update(n for n, _ in place.terms)
-    return frozenset(found)
+    if len(_variables) > 100_000:
+        _variables.clear()
+    _variables[id(s)] = s, frozenset(found)
+    return _variables[id(s)][1]
 
 
 def split(body: ir.Scalar, sink: bool = True) -> Product:

@@ -40,7 +40,7 @@ class Reuse(Transform):
             return node
         body = self.body(node.body) if self.quotients else node.body
         if body is not node.body:
-            node = ir.comp(node.shape, body, node.op, node.reduced, node.name, node.span, node.dtype)  # type: ignore[assignment]
+            node = ir.comp(node.shape, body, node.op, node.reduced, node.name, node.span, node.dtype)
         self.note(node)
         return node
 

@@ -62,9 +62,9 @@ def simpler(s: ir.Op) -> ir.Scalar:
             if _is(a, 0.0) and s.name == "+" and b.dtype == s.dtype:
                 return b
         case "sqrt":
-            x = _number(s.args[0])
-            if x is not None and x >= 0:
-                return ir.const(math.sqrt(x), s.dtype)
+            square = _number(s.args[0])
+            if square is not None and square >= 0:
+                return ir.const(math.sqrt(square), s.dtype)
     return s
 
 

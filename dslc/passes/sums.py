@@ -102,8 +102,9 @@ class Sums(Transform):
         summed = set(range(kept, len(sizes)))
         left = summed & {v for x in factors for v in variables(x)}
         unused = [n for n in sorted(summed - left) if any(n in variables(x) for x in (*product.above, *product.below))]
-        body = times(factors, node.dtype)
-        assert body is not None
+        product_left = times(factors, node.dtype)
+        assert product_left is not None
+        body = product_left
         if not unused:
             return ir.comp(node.shape, body, "sum", node.reduced, node.name, node.span, node.dtype)
         # variables that the pairs have summed already are no longer variables of this sum
@@ -156,5 +157,5 @@ class Sums(Transform):
         made = ir.comp(
             tuple(sizes[n] for n in order), body, "sum", tuple(sizes[n] for n in gone), "", node.span, node.dtype
         )
-        made = self.visit(made) if isinstance(made, ir.Comp) else made
-        return ir.read(made, tuple(ir.plain(n) for n in order))  # type: ignore[arg-type]
+        made = self.sum(made) if isinstance(made, ir.Comp) and made.op == "sum" else made
+        return ir.read(made, tuple(ir.plain(n) for n in order))
