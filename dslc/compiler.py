@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import linecache
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from dslc.autodiff.reverse import NoDerivative
 from dslc.check import program as p
@@ -23,20 +25,31 @@ def compile_text(
     model: str | None = None,
 ) -> str:  # fmt: skip
     """The text of the module that a spec compiles to; raises SpecError with all diagnostics."""
-    from dslc.backends.numpy.lower import CannotLower
-    from dslc.backends.numpy.module import generate
-
-    if backend != "numpy":
-        raise ValueError(f"there is no backend {backend!r} yet; expected 'numpy'")
+    generate, cannot_lower = backend_of(backend)
     checked = check_file(path, settings)
     if checked.program is None:
         raise SpecError(checked.errors)
     instance, train = choose(checked, model)
     try:
         return str(generate(instance, train, optimizer_of(checked, train), path.name, dtype))
-    except (Refusal, NoDerivative, CannotLower) as reason:
+    except (Refusal, NoDerivative, cannot_lower) as reason:
         span = reason.span if reason.span is not None and reason.span.source.text else instance.span
         raise SpecError([refusal(reason.what, span or NOWHERE, backend)]) from reason
+
+
+def backend_of(name: str) -> tuple[Callable[..., str], type[Any]]:
+    """The function that makes the text of a module, and what it raises for a spec that it cannot do."""
+    if name == "numpy":
+        from dslc.backends.numpy import module as numpy_module
+        from dslc.backends.numpy import text as numpy_text
+
+        return numpy_module.generate, numpy_text.CannotLower
+    if name == "triton":
+        from dslc.backends.triton import body as triton_body
+        from dslc.backends.triton import module as triton_module
+
+        return triton_module.generate, triton_body.CannotLower
+    raise ValueError(f"there is no backend {name!r}; expected 'numpy' or 'triton'")
 
 
 def refusal(what: str, span: Span, backend: str) -> Diagnostic:
@@ -48,8 +61,8 @@ def choose(checked: Checked, name: str | None = None) -> tuple[p.Instance, p.Tra
     program = checked.program
     assert program is not None
     if not program.models or (name is not None and name not in program.models):
-        known = ", ".join(program.models) or "none"
-        raise ValueError(f"the spec has no model {name or ''}; it has {known}".replace("  ", " "))
+        known = f"; it has {', '.join(program.models)}" if program.models else ""
+        raise ValueError(f"the spec has no model{f' {name}' if name else ''}{known}")
     trains = {t.instance.name: t for t in program.trains}
     chosen = name or next((n for n in reversed(program.models) if n in trains), None) or list(program.models)[-1]
     return program.models[chosen], trains.get(chosen)
@@ -77,6 +90,8 @@ def compile_module(
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{Path(path).stem}_compiled.py"
         file.write_text(text, encoding="utf-8")
+        # triton reads the source of a kernel when it first runs: after the file is gone
+        linecache.cache[str(file)] = (len(text), None, text.splitlines(keepends=True), str(file))
         spec = importlib.util.spec_from_file_location(file.stem, file)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)

@@ -210,7 +210,7 @@ class Body:
         base = low.tensor(s.tensor)
         if not s.places:
             return Text(base, ())
-        self.local = s.tensor in low.local or s.tensor not in low.names
+        self.local = s.tensor in low.local or (s.tensor not in low.names and s.tensor in low.members)
         simple = self.view(s, base)
         if simple is not None:
             return simple

@@ -96,6 +96,7 @@ class Lowering:
     rows: str = ""
     count: str = ""
     local: set[ir.Node] = field(default_factory=set)
+    members: set[ir.Node] = field(default_factory=set)
     may_block: bool = True
     forward: set[ir.Node] | None = None
     parts: dict[ir.Node, dict[int, ir.Part]] = field(default_factory=dict)
@@ -203,6 +204,7 @@ class Lowering:
     def block(self, block: Block) -> None:
         """A loop over blocks of rows; what is used after it goes to arrays that exist before it."""
         inside = set(block.members)
+        self.members = set(block.members)
         shown = [x for x in block.members if not self.inlined(x)]
         outer = [x for x in shown if x in self.roots or self.used_outside(x, inside)]
         widest = max(shown, key=lambda x: len(x.shape) + len(x.reduced))
@@ -239,7 +241,7 @@ class Lowering:
                 del self.names[x]
         self.taken -= {self.rows, self.count}
         self.rows = ""
-        self.local = set()
+        self.local, self.members = set(), set()
 
     def used_outside(self, node: ir.Node, inside: set[ir.Comp]) -> bool:
         """Is a member of a block used by anything else than its members, or what they contain?"""
@@ -346,7 +348,7 @@ class Lowering:
     def comp(self, node: ir.Comp) -> Text:
         sizes = (*node.shape, *node.reduced)
         row = None
-        if self.rows:
+        if self.rows and node in self.members:
             sizes, row = (symbol(self.count), *sizes[1:]), 0
         body = Body(self, sizes, row=row)
         if node.op is None:
@@ -406,7 +408,8 @@ class Lowering:
             self.line(f"{name} = np.full(({shape}), {neutral}, {dtype})", comment, node.span)
         places = ", ".join(self.expand(x, everything).code for x in positions)
         shown = self.expand(value, everything).code
-        plain = {x.terms[0][0] for x in node.places if isinstance(x, ir.Affine) and len(x.terms) == 1}
+        single = [x for x in node.places if isinstance(x, ir.Affine) and len(x.terms) == 1 and x.mode == "inside"]
+        plain = {x.terms[0][0] for x in single}
         if node.op == "+" and reached <= plain:  # no two elements meet
             self.line(f"{name}[{places}] {'=' if node.base is None else '+='} {shown}")
         else:

@@ -11,6 +11,7 @@ once however often it is called. Calls refer to instances, and name the paramete
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Union
 
@@ -299,6 +300,37 @@ class StateDecl:
 
 
 @dataclass(eq=False)
+class SizeCondition:
+    """A `where` of a definition: `left op right`, where `%` means that the right side divides the left one."""
+
+    left: Size
+    op: str
+    right: Size
+    span: Span = field(default=NOWHERE, repr=False)
+
+    def holds(self, sizes: Mapping[str, int]) -> bool | None:
+        """Whether it holds at given sizes; None when they do not tell.
+
+        >>> SizeCondition(6, "%", 4).holds({}), SizeCondition(3, "<=", 4).holds({})
+        (False, True)
+        """
+        values = []
+        for side in (self.left, self.right):
+            value = side if isinstance(side, int) else side.subs({s: sizes.get(s.name, s) for s in side.free_symbols})
+            if not isinstance(value, int) and not value.is_Integer:
+                return None
+            values.append(int(value))
+        return COMPARE[self.op](*values)
+
+
+#: what the conditions on sizes mean
+COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<=": lambda a, b: a <= b, "<": lambda a, b: a < b,
+    ">=": lambda a, b: a >= b, ">": lambda a, b: a > b, "%": lambda a, b: b != 0 and a % b == 0,
+}  # fmt: skip
+
+
+@dataclass(eq=False)
 class CustomBackward:
     cotangents: tuple[Tensor, ...]
     adjoints: tuple[Tensor, ...]
@@ -318,6 +350,8 @@ class Instance:
     body: list[Stmt] = field(default_factory=list)
     exposed: list[Tensor] = field(default_factory=list)
     statics: dict[str, object] = field(default_factory=dict)
+    #: what its `where` says of open sizes: to be checked when the module is called
+    where: list[SizeCondition] = field(default_factory=list)
     backward: CustomBackward | None = None
     #: instances below, by the path that names their parameters
     children: dict[str, Instance] = field(default_factory=dict)

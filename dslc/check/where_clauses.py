@@ -9,6 +9,7 @@ import sympy as sp
 from dslc.check import static_values
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
+from dslc.check.program import SizeCondition
 from dslc.check.values import Static
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
@@ -31,7 +32,17 @@ def assume_where(frame: Frame, conditions: Sequence[t.Condition]) -> bool:
         if not consistent:
             return False
         known.append(condition)
+        _remember(frame, condition)
     return True
+
+
+def _remember(frame: Frame, condition: t.Compare) -> None:
+    """Keep a condition on open sizes for the module, which must check it."""
+    scope, (left, right) = Scope(frame), _sides(condition)
+    a, b = static_values.as_size(scope, left, None), static_values.as_size(scope, right, None)
+    if a is not None and b is not None and not (isinstance(a, int) and isinstance(b, int)):
+        op = "%" if _is_divisibility(condition) else condition.op
+        frame.instance.where.append(SizeCondition(a, op, b, condition.span))
 
 
 def report_contradiction(frame: Frame, before: Facts, known: Sequence[t.Compare], condition: t.Compare) -> None:

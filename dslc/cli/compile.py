@@ -13,6 +13,10 @@ SPEC = click.argument("spec", metavar="SPEC", type=click.Path(path_type=Path))
 DTYPE = click.option(
     "--dtype", type=click.Choice(["f32", "f64"]), default="f32", help="The float that parameters have."
 )
+BACKENDS = ("numpy", "triton")
+BACKEND = click.option(
+    "-b", "--backend", type=click.Choice(BACKENDS), default="numpy", help="What the module computes with."
+)
 MODEL = click.option("--model", metavar="NAME", help="Which model of the spec; by default the one that is trained.")
 
 
@@ -21,7 +25,7 @@ MODEL = click.option("--model", metavar="NAME", help="Which model of the spec; b
 @SET
 @DTYPE
 @MODEL
-@click.option("-b", "--backend", type=click.Choice(["numpy"]), default="numpy", help="What the module computes with.")
+@BACKEND
 @click.option(
     "-o",
     "--output",
@@ -45,7 +49,7 @@ def compile_(
     """
     from dslc.compiler import compile_text
     from dslc.diagnostics.report import SpecError
-    from dslc.training import write_atomically
+    from dslc.training.files import write_bytes
 
     try:
         text = compile_text(spec, backend, settings, dtype, model)
@@ -55,11 +59,12 @@ def compile_(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
 
-    def write(target: Path) -> None:
-        target.write_text(text, encoding="utf-8")
-
     if output is None:
         click.echo(text, nl=False)
-    else:
-        write_atomically(output.absolute(), write)
-        click.echo(f"{output}: {len(text.splitlines())} lines")
+        return
+    try:
+        write_bytes(output, text.encode())
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise click.ClickException(f"cannot write {click.format_filename(output)}: {reason}") from error
+    click.echo(f"{output}: {len(text.splitlines())} lines")

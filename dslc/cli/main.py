@@ -17,12 +17,15 @@ import click
 from dslc.cli.check import check
 from dslc.cli.compile import compile_
 from dslc.cli.completion import completion
+from dslc.cli.cost import cost
 from dslc.cli.explain import explain
 from dslc.cli.fmt import fmt
+from dslc.cli.run import run
 from dslc.cli.show import show
-from dslc.cli.train import run, train
+from dslc.cli.train import train
+from dslc.cli.verify import verify
 
-#: Exit statuses beside 0, 1 (the specs have errors) and 2 (the command line is wrong).
+#: Exit statuses beside 0, 1 (the specs, the data or a run have errors) and 2 (the command line is wrong).
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 
@@ -37,12 +40,13 @@ def cli() -> None:
         dslc check mlp.dsl
 
     Results go to standard output, errors and warnings of a spec to standard error. Exit status: 0 when all is
-    well, 1 when a spec has errors, 2 when the command line is wrong, 70 when dslc itself failed. Output is
-    coloured on a terminal unless NO_COLOR is set.
+    well, 1 when a spec has errors (or data, weights or a check of a run are wrong), 2 when the command line is
+    wrong, 70 when dslc itself failed, 130 when it was interrupted. Output is coloured on a terminal unless
+    NO_COLOR is set.
     """
 
 
-for command in (check, compile_, train, run, show, fmt, explain, completion):
+for command in (check, compile_, train, run, show, cost, verify, fmt, explain, completion):
     cli.add_command(command)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from dataclasses import fields
 from importlib import resources
 from pathlib import Path
@@ -11,51 +12,127 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dslc.cli.output import tell
+from dslc.cli.arguments import SET
+from dslc.cli.compile import BACKEND, DTYPE, MODEL
+from dslc.cli.output import tell, wants_color
 
 if TYPE_CHECKING:
     from dslc.source import Source
-    from dslc.syntax.parser import Parsed
     from dslc.syntax.tree import Node
-
-
-def _show_ast(parsed: Parsed) -> str:
-    return "\n".join(dump(node) for node in parsed.module.definitions)
-
-
-STAGES: dict[str, Callable[[Parsed], str]] = {"ast": _show_ast}
 
 
 @click.command(short_help="Show a spec after a stage, or a library definition.")
 @click.argument("spec", metavar="SPEC|NAME", type=click.Path())
 @click.option(
-    "--stage", type=click.Choice(list(STAGES)), default="ast", help="What to show of a spec: its syntax tree."
+    "--stage",
+    default="ast",
+    show_default=True,
+    shell_complete=lambda context, option, text: stages_like(text),
+    help="What to show of a spec: ast, ir, grad, simplified, fused, kernels, code, or the name of a pass.",
 )
+@click.option("--line", type=click.IntRange(1), metavar="N", help="Only what comes from line N of the spec.")
+@click.option("--why", is_flag=True, help="Which rules each pass used and what it changed.")
+@BACKEND
+@SET
+@DTYPE
+@MODEL
 @click.pass_context
-def show(context: click.Context, spec: str, stage: str) -> None:
+def show(
+    context: click.Context, spec: str, stage: str, line: int | None, why: bool, backend: str,
+    settings: dict[str, object], dtype: str, model: str | None,
+) -> None:  # fmt: skip
     """Show what the compiler makes of SPEC, or the text of NAME in the standard library.
 
     \b
     Examples:
-        dslc show mlp.dsl --stage ast
+        dslc show mlp.dsl --stage grad
+        dslc show mlp.dsl --stage code --line 4
+        dslc show mlp.dsl --why
         dslc show dense
 
-    The stage "ast" is the syntax tree: a node in each line, after the number of the spec line it stands on. An
-    argument is taken for a file if there is one, or if it ends in .dsl or contains a slash.
-    """
-    if Path(spec).is_file() or spec.endswith(".dsl") or os.sep in spec:
-        from dslc.diagnostics.report import Reporter
-        from dslc.syntax.parser import load, parse
+    \b
+    Stages:
+        ast         the syntax tree: a node in each line, after the number of its spec line
+        ir          the program as it is built, with a comment for the spec line of each value
+        grad        the same with the gradients of the loss
+        simplified  the same after all passes
+        fused       which values each kernel computes together (-b triton)
+        kernels     the kernels (-b triton)
+        code        the module that `dslc compile` writes
 
-        reporter = Reporter()
-        source = load(Path(spec), spec, reporter)
-        parsed = parse(source, reporter) if source is not None else None
-        tell(reporter.sorted())
-        if parsed is None or reporter.errors:
-            context.exit(1)
-        click.echo(STAGES[stage](parsed))
-    else:
+    The name of a pass, such as stabilise, shows the program after it; --why shows the rules that each pass used
+    (*) and the lines that it took away (-) and put in (+). An argument is taken for a file if there is one, or if
+    it ends in .dsl or contains a slash.
+    """
+    if not (Path(spec).is_file() or spec.endswith(".dsl") or os.sep in spec):
         click.echo(library_text(spec))
+    elif stage == "ast" and not why:
+        show_syntax(context, spec, line)
+    else:
+        show_stage(Path(spec), stage, line, why, (settings, dtype, model, backend))
+
+
+def stages_like(text: str) -> list[str]:
+    """The stages whose names begin so, for completion."""
+    return [name for name in ("ast", "ir", "grad", "simplified", "fused", "kernels", "code") if name.startswith(text)]
+
+
+def show_syntax(context: click.Context, spec: str, line: int | None) -> None:
+    """The syntax tree, which a spec has as soon as it parses."""
+    from dslc.diagnostics.report import Reporter
+    from dslc.syntax.parser import load, parse
+
+    reporter = Reporter()
+    source = load(Path(spec), spec, reporter)
+    parsed = parse(source, reporter) if source is not None else None
+    tell(reporter.sorted())
+    if source is None or parsed is None or reporter.errors:
+        context.exit(1)
+    text = "\n".join(dump(node) for node in parsed.module.definitions)
+    click.echo(text if line is None else selected(text, "ast", source, line))
+
+
+def show_stage(
+    path: Path, stage: str, line: int | None, why: bool, options: tuple[dict[str, object], str, str | None, str]
+) -> None:
+    """A stage behind the check."""
+    from dslc.autodiff.reverse import NoDerivative
+    from dslc.cli.compiled import chosen
+    from dslc.compiler import refusal
+    from dslc.diagnostics.report import SpecError
+    from dslc.ir.build import Refusal
+    from dslc.stages import NoStage, Spec, changes
+    from dslc.stages import stage as text_of
+
+    settings, dtype, model, backend = options
+    checked, instance, train = chosen(path, settings, model)
+    spec = Spec(path, instance, train, settings, dtype, backend)
+    try:
+        text = changes(spec) if why else text_of(spec, stage)
+    except NoStage as error:
+        raise click.UsageError(str(error)) from error
+    except (Refusal, NoDerivative) as reason:
+        span = reason.span if reason.span.source.text else instance.span
+        raise SpecError([refusal(reason.what, span, backend)]) from reason
+    if line is not None:
+        assert checked.file is not None
+        text = selected(text, "changes" if why else stage, checked.file.parsed.source, line)
+    if stage == "code" and not why and wants_color(sys.stdout):
+        from rich.console import Console
+        from rich.syntax import Syntax
+
+        Console().print(Syntax(text, "python", background_color="default"))
+    else:
+        click.echo(text)
+
+
+def selected(text: str, stage: str, source: Source, line: int) -> str:
+    """What comes from one line of the spec, which must be there."""
+    from dslc.stages import only_line
+
+    if line > len(source.line_starts):
+        raise click.UsageError(f"the spec has {len(source.line_starts)} lines, and --line asks for line {line}")
+    return only_line(text, stage, source, line)
 
 
 # ---- the syntax tree -----------------------------------------------------------------------------

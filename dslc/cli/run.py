@@ -1,0 +1,107 @@
+"""`dslc run`: the outputs of a spec for given weights and inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dslc.cli.arguments import SET
+from dslc.cli.compile import DTYPE, MODEL, SPEC
+
+if TYPE_CHECKING:
+    from dslc.cli.compiled import Compiled
+
+#: Of the object that `--json` prints.
+JSON_VERSION = 1
+
+
+@click.command(short_help="Run a spec with given weights.")
+@SPEC
+@click.option(
+    "--weights",
+    metavar="W",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="A safetensors file, as `dslc train` leaves it.",
+)
+@click.option(
+    "--inputs",
+    metavar="X.npz",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Arrays named as the inputs of the model.",
+)
+@click.option(
+    "-o", "--output", metavar="Y.npz", required=True, type=click.Path(path_type=Path), help="Where the outputs go."
+)
+@click.option("--seed", type=click.IntRange(0, 2**62), default=0, show_default=True, help="For random draws.")
+@click.option("--json", "as_json", is_flag=True, help="Print the shapes of the outputs as JSON on standard output.")
+@SET
+@DTYPE
+@MODEL
+@click.pass_context
+def run(
+    context: click.Context, spec: Path, weights: Path, inputs: Path, output: Path, seed: int, as_json: bool,
+    settings: dict[str, object], dtype: str, model: str | None,
+) -> None:  # fmt: skip
+    """Compute the outputs of SPEC and write them to Y.npz, each under its name in the spec.
+
+    \b
+    Example:
+        dslc run mlp.dsl --weights runs/mlp/weights.safetensors --inputs x.npz -o y.npz
+
+    The states that the training left (the running statistics of a batch norm) come with the weights. Give the
+    same --set, --model and --dtype as for `dslc train`. The exit status is 1 when a file does not fit.
+    """
+    import json
+
+    from dslc.cli.compiled import compiled, spec_errors
+    from dslc.training.checkpoint import cannot_write
+    from dslc.training.errors import RunError
+    from dslc.training.files import write_arrays
+
+    with spec_errors(as_json, JSON_VERSION):
+        program = compiled(spec, settings, dtype, model)
+    try:
+        found = outputs(program, weights, inputs, seed)
+        try:
+            write_arrays(output, found)
+        except OSError as error:
+            raise cannot_write(output, error) from error
+    except RunError as error:
+        if as_json:
+            click.echo(json.dumps({"version": JSON_VERSION, "ok": False, "error": error.to_json()}, indent=2))
+        else:
+            click.echo(error.text(), err=True)
+        context.exit(1)
+    if as_json:
+        shapes = {name: {"shape": list(x.shape), "dtype": str(x.dtype)} for name, x in found.items()}
+        click.echo(json.dumps({"version": JSON_VERSION, "ok": True, "file": str(output), "outputs": shapes}, indent=2))
+    else:
+        click.echo(f"{output}: " + ", ".join(f"{name} {list(x.shape)}" for name, x in found.items()))
+
+
+def outputs(program: Compiled, weights: Path, inputs: Path, seed: int) -> dict[str, Any]:
+    """The outputs of the model by name."""
+    import inspect
+
+    import numpy as np
+
+    from dslc.training.data import fields_of, matched
+    from dslc.training.errors import RunError
+    from dslc.training.files import read_arrays
+    from dslc.training.weights import read_weights
+
+    module = program.module
+    arrays = matched(inputs, read_arrays(inputs), fields_of(program.model), where=program.model.where)
+    params, state = read_weights(module, weights)
+    accepted = inspect.signature(module.forward).parameters
+    options: dict[str, Any] = {"state": state, "seed": seed}
+    try:
+        result = module.forward(params, *arrays.values(), **{k: v for k, v in options.items() if k in accepted})
+    except (ValueError, TypeError) as error:
+        raise RunError(str(error)) from error
+    named = result if isinstance(result, dict) else {program.model.outputs[0].name: result}
+    return {name: np.asarray(x) for name, x in named.items()}

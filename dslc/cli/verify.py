@@ -1,0 +1,115 @@
+"""`dslc verify`: whether the modules of a spec compute what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dslc.cli.arguments import SET
+from dslc.cli.compile import BACKENDS, MODEL, SPEC
+
+if TYPE_CHECKING:
+    from dslc.verification.checks import Check
+
+#: Of the object that `--json` prints.
+JSON_VERSION = 1
+
+
+def sizes_of(context: click.Context, option: click.Parameter, text: str | None) -> dict[str, int]:
+    """`N=5,T=7` as names and whole numbers."""
+    found: dict[str, int] = {}
+    for part in (text or "").split(","):
+        if part.strip():
+            name, _, value = (x.strip() for x in part.partition("="))
+            if not name.isidentifier() or not value.isdecimal() or not 1 <= len(value) <= 6 or int(value) < 1:
+                raise click.BadParameter(f"expected NAME=NUMBER with numbers from 1, found {part.strip()!r}")
+            found[name] = int(value)
+    return found
+
+
+@click.command(short_help="Compare the modules of a spec with its meaning.")
+@SPEC
+@click.option("--sizes", metavar="N=5,T=7", callback=sizes_of, help="Open sizes; those not given are small and random.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**62), default=0, show_default=True, help="For the sizes and all values."
+)
+@click.option(
+    "-b",
+    "--backend",
+    "backends",
+    multiple=True,
+    type=click.Choice(BACKENDS),
+    help="Only this backend; may be repeated. By default all of them.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON on standard output.")
+@SET
+@MODEL
+@click.pass_context
+def verify(
+    context: click.Context, spec: Path, sizes: dict[str, int], seed: int, backends: tuple[str, ...], as_json: bool,
+    settings: dict[str, object], model: str | None,
+) -> None:  # fmt: skip
+    """Verify SPEC: compile it in float64 for all backends, and compare what they compute on random inputs.
+
+    \b
+    Examples:
+        dslc verify mlp.dsl
+        dslc verify gpt.dsl --sizes N=2,T=7 --seed 3
+
+    Outputs, loss, metrics, states and gradients are compared with the reference interpreter on the formulas as
+    they are written. Gradients along a random direction are compared with differences of the loss, and second
+    derivatives with differences of the first. The exit status is 1 if an error is larger than it may be, or if
+    nothing could be compared.
+
+    With --json, standard output holds one object: "version" (1), "ok", "sizes", "seed" and "checks" ("backend",
+    "check", "error", "tolerance", "ok" and "note"; the error is null where a check does not apply).
+    """
+    import json
+
+    from dslc.cli.compiled import chosen, spec_errors
+    from dslc.training.errors import RunError
+    from dslc.verification.verify import choose_sizes
+    from dslc.verification.verify import verify as run_checks
+
+    with spec_errors(as_json, JSON_VERSION):
+        _, instance, train = chosen(spec, settings, model)
+    try:
+        drawn = choose_sizes(instance, train, sizes, seed)
+        checks = run_checks(spec, settings, instance, train, drawn, seed, list(backends or BACKENDS))
+    except RunError as error:
+        click.echo(error.text(), err=True)
+        context.exit(1)
+    good = all(check.ok for check in checks) and any(check.error is not None for check in checks)
+    if as_json:
+        rows = [one_row(check) for check in checks]
+        click.echo(
+            json.dumps({"version": JSON_VERSION, "ok": good, "sizes": drawn, "seed": seed, "checks": rows}, indent=2)
+        )
+    else:
+        show_checks(checks)
+        shown = ", ".join(f"{name}={value}" for name, value in drawn.items())
+        click.echo(f"{spec}: {'ok' if good else 'FAILED'}{' at ' if shown else ''}{shown}, seed {seed}")
+    context.exit(0 if good else 1)
+
+
+def one_row(check: Check) -> dict[str, Any]:
+    error = check.error if check.error is None or check.error < float("inf") else "inf"
+    return {
+        "backend": check.backend, "check": check.name, "error": error, "tolerance": check.tolerance, "ok": check.ok,
+        "note": check.note,
+    }  # fmt: skip
+
+
+def show_checks(checks: list[Check]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("backend", "check", "error", "allowed", "", "note")
+    for check in checks:
+        result = "skipped" if check.error is None else "ok" if check.ok else "FAILED"
+        error = "" if check.error is None else f"{check.error:.1e}"
+        table.add_row(check.backend, check.name, error, f"{check.tolerance:.0e}", result, check.note)
+    console = Console()
+    (console if console.is_terminal else Console(width=140)).print(table)

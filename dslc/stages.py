@@ -1,0 +1,224 @@
+"""What a spec is after each stage of the compiler, as text: for `dslc show` and for people who look inside."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dslc import pipeline
+from dslc.check import program as p
+from dslc.ir import nodes as ir
+from dslc.ir.naming import name_of
+from dslc.ir.show import show
+from dslc.sizes import show as show_size
+from dslc.source import NOWHERE, Source, Span
+
+if TYPE_CHECKING:
+    from dslc.kernels.form import Step
+
+Program = Mapping[str, ir.Tensor]
+
+#: tells values of one name apart in the text of a program
+NUMBER = re.compile(r"~[0-9]+")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A checked spec, the chosen model and its training, and how it is to be compiled."""
+
+    path: Path
+    model: p.Instance
+    train: p.TrainProgram | None
+    settings: Mapping[str, object]
+    dtype: str = "f32"
+    backend: str = "numpy"
+
+    def lowered(self) -> pipeline.Lowered:
+        """The training with its gradients, or the outputs of a spec without one."""
+        return pipeline.forward(self.model) if self.train is None else pipeline.training(self.train)
+
+
+class NoStage(Exception):
+    """A stage that this spec or this backend does not have; the message says why."""
+
+
+def built(spec: Spec) -> str:
+    return show(spec.lowered().stages[0][1])
+
+
+def differentiated(spec: Spec) -> str:
+    if spec.train is None:
+        raise NoStage("the spec has no `train`, so there is no loss to differentiate")
+    return show(dict(spec.lowered().stages)["differentiate"])
+
+
+def simplified(spec: Spec) -> str:
+    return show(spec.lowered().stages[-1][1])
+
+
+def code(spec: Spec) -> str:
+    from dslc.compiler import compile_text
+
+    return compile_text(spec.path, spec.backend, spec.settings, spec.dtype, spec.model.name).rstrip("\n")
+
+
+def fused(spec: Spec) -> str:
+    """Which values a kernel computes together, over which sizes, and which of them it stores."""
+    if spec.backend != "triton":
+        raise NoStage(f"the {spec.backend} backend has no kernels: its modules are made from the stage `simplified`")
+    from dslc.kernels.prepare import prepared
+
+    _, steps = prepared(list(spec.lowered().outputs.values()))
+    return "\n".join(_step_lines(steps))
+
+
+def _step_lines(steps: Sequence[Step]) -> Iterator[str]:
+    from dslc.kernels.form import Kernel, Loop
+
+    stack: list[tuple[Step, int]] = [(x, 0) for x in reversed(steps)]
+    while stack:
+        step, depth = stack.pop()
+        indent = "    " * depth
+        if isinstance(step, Loop):
+            yield f"{indent}loop over {show_size(step.scan.length)}{_where(step.scan.span)}"
+            stack += [(x, depth + 1) for x in reversed(step.steps)]
+        elif isinstance(step, Kernel):
+            sizes = ", ".join(map(show_size, step.sizes))
+            stored = {_label(x) for x in step.stored}
+            inner = [x for x in dict.fromkeys(map(_label, step.members)) if x not in stored]
+            rest = f" by way of {', '.join(inner)}" if inner else ""
+            places = dict.fromkeys(_where(getattr(x, "span", NOWHERE)).strip(" ()") for x in step.members)
+            lines = ", ".join(x for x in places if x)
+            yield f"{indent}{step.kind} [{sizes}]: {', '.join(sorted(stored))}{rest}" + (
+                f"  ({lines})" if lines else ""
+            )
+        else:
+            node = step.node
+            yield f"{indent}{type(node).__name__.lower()}: {_label(node)}{_where(getattr(node, 'span', NOWHERE))}"
+
+
+def _label(node: ir.Node) -> str:
+    return name_of(node) or "a value without a name"
+
+
+def kernels(spec: Spec) -> str:
+    """The kernels of a module, as it has them."""
+    if spec.backend != "triton":
+        raise NoStage(f"the {spec.backend} backend has no kernels: its modules are made from the stage `simplified`")
+    text = code(spec)
+    lines = text.splitlines()
+    found = []
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and any(
+            ast.unparse(d).startswith("triton.jit") for d in node.decorator_list
+        ):
+            found.append("\n".join(lines[node.decorator_list[0].lineno - 1 : node.end_lineno]))
+    return "\n\n\n".join(found)
+
+
+#: stages after the syntax tree, in order
+STAGES: dict[str, Callable[[Spec], str]] = {
+    "ir": built,
+    "grad": differentiated,
+    "simplified": simplified,
+    "fused": fused,
+    "kernels": kernels,
+    "code": code,
+}
+
+
+def passes(spec: Spec) -> dict[str, Program]:
+    """The program after each pass, by the name of the pass with dashes for blanks."""
+    return {name.replace(" ", "-"): program for name, program in spec.lowered().stages}
+
+
+def stage(spec: Spec, name: str) -> str:
+    """The text of a stage, or of the program after a pass; raises NoStage with the names that there are."""
+    if name in STAGES:
+        return STAGES[name](spec)
+    known = passes(spec)
+    if name not in known:
+        near = difflib.get_close_matches(name, [*STAGES, *known], 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are ast, {', '.join([*STAGES, *known])}"
+        raise NoStage(f"there is no stage and no pass {name}; {hint}")
+    return show(known[name])
+
+
+# ---- what the passes did -----------------------------------------------------------------------------
+
+
+def changes(spec: Spec) -> str:
+    """For every pass the rules that were used, the lines that it took away and those that it put in their place."""
+    lines: list[str] = []
+    before: Program | None = None
+    for name, after in spec.lowered().stages:
+        if before is not None:
+            lines.append(f"== {name}")
+            lines += _rules(name, before)
+            lines += _difference(show(before).splitlines(), show(after).splitlines()) or ["  no change"]
+        before = after
+    return "\n".join(lines)
+
+
+def _rules(name: str, program: Program) -> list[str]:
+    """The rules that a pass uses on a program, where it can tell: `* softmax: ...  (mlp.dsl:4)`, each once."""
+    function = {**pipeline.EARLY, **pipeline.LATE}.get(name)
+    if function is None or "fired" not in inspect.signature(function).parameters:
+        return []
+    fired: list[Any] = []
+    function(dict(program), fired=fired)  # type: ignore[call-arg]
+    return list(dict.fromkeys(f"* {x.rule}: {x.meaning}{_where(x.span)}" for x in fired))
+
+
+def _where(span: Span) -> str:
+    return f"  ({_file(span.source)}:{span.line})" if span.source.text else ""
+
+
+def _file(source: Source) -> str:
+    return source.name.rsplit("/", 1)[-1]
+
+
+def _difference(before: list[str], after: list[str]) -> list[str]:
+    """Lines that went, marked `-`, and lines that came, marked `+`; other numbers behind names are no difference."""
+    gone, come = ([NUMBER.sub("", x) for x in lines] for lines in (before, after))
+    found: list[str] = []
+    for kind, i, j, m, n in difflib.SequenceMatcher(None, gone, come, autojunk=False).get_opcodes():
+        if kind != "equal":
+            found += [f"- {x}" for x in before[i:j]] + [f"+ {x}" for x in after[m:n]]
+    return found
+
+
+# ---- one line of the spec --------------------------------------------------------------------------------
+
+
+def only_line(text: str, stage: str, source: Source, number: int) -> str:
+    """The lines of a stage that come from one line of the spec itself."""
+    lines = text.splitlines()
+    if stage == "ast":
+        return "\n".join(x for x in lines if x.split(maxsplit=1)[0] == str(number))
+    if stage == "code":
+        return "\n".join(_code_of_line(lines, source, number))
+    marks = f"  # {number}: {source.line(number).strip()}", f"  ({_file(source)}:{number})"
+    return "\n".join(x for x in lines if x.endswith(marks))
+
+
+def _code_of_line(lines: list[str], source: Source, number: int) -> list[str]:
+    """Generated lines below a comment with the place, up to the next comment or the end of the function."""
+    place = f"{_file(source)}:{number}"
+    kept: list[str] = []
+    inside = False
+    for line in lines:
+        words = line.split()
+        if words[:1] == ["#"]:
+            inside = place in words
+        elif not words or words[0] in ("return", "def"):
+            inside = False
+        if inside:
+            kept.append(line)
+    return kept

@@ -1,0 +1,1 @@
+"""Training and running compiled specs on data: what `dslc train` and `dslc run` do, without the command line."""

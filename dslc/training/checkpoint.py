@@ -1,0 +1,140 @@
+"""Checkpoints: all that a run needs to go on exactly where it was, in one file that is whole or not there."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dslc.training.errors import RunError
+from dslc.training.files import Array, Arrays, read_arrays, write_arrays, write_bytes
+
+FORMAT = 1
+CHECKPOINT = "checkpoint.npz"
+PREVIOUS = "checkpoint.previous.npz"
+WEIGHTS = "weights.safetensors"
+
+
+@dataclass
+class Best:
+    """The weights with the lowest validation loss so far."""
+
+    epoch: int
+    loss: float
+    arrays: Arrays
+
+
+@dataclass
+class Snapshot:
+    """A run between two steps: arrays by dotted name within their group, and numbers."""
+
+    groups: dict[str, Arrays]
+    about: dict[str, Any]
+    best: Best | None = None
+    #: how the file is called in messages
+    origin: str = field(default="", compare=False)
+
+
+def write_checkpoint(folder: Path, snapshot: Snapshot) -> None:
+    """Write a checkpoint; the one before it stays beside it, and a failure leaves both as they were."""
+    arrays: dict[str, Array] = {}
+    for group, values in snapshot.groups.items():
+        arrays |= {f"{group}/{name}": value for name, value in values.items()}
+    about = {"format": FORMAT, **snapshot.about}
+    if snapshot.best is not None:
+        about["best"] = {"epoch": snapshot.best.epoch, "loss": snapshot.best.loss}
+        arrays |= {f"best/{name}": value for name, value in snapshot.best.arrays.items()}
+    arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    path = folder / CHECKPOINT
+    try:
+        write_arrays(path, arrays, lambda: keep_previous(path, folder / PREVIOUS))
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def keep_previous(path: Path, previous: Path) -> None:
+    """Give the last checkpoint a second name, so that it is still there when the next one takes its place."""
+    if path.exists():
+        link = previous.with_name(f".{previous.name}.part")
+        link.unlink(missing_ok=True)
+        try:
+            os.link(path, link)
+        except OSError as error:  # a file system without links: the checkpoint alone must do
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+                raise
+            return
+        os.replace(link, previous)
+
+
+def write_weights(folder: Path, arrays: Mapping[str, Array]) -> None:
+    """Parameters and states as a safetensors file, which `dslc run` and the module's own `load` read."""
+    from safetensors.numpy import save
+
+    path = folder / WEIGHTS
+    data = save({name: np.asarray(value, order="C") for name, value in arrays.items()})
+    try:
+        write_bytes(path, data)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def cannot_write(path: Path, error: OSError) -> RunError:
+    """What a person needs to know when the disk is full or read-only."""
+    reason = (error.strerror or str(error)).lower()
+    cure = {
+        errno.ENOSPC: "free some space on that disk",
+        errno.EDQUOT: "free some of your quota",
+        errno.EROFS: "choose a folder on another disk with -o",
+        errno.EACCES: "make the folder writable, or choose another with -o",
+    }.get(error.errno or 0, "choose another folder with -o")
+    last = path.with_name(CHECKPOINT)
+    kept = f"; the last checkpoint is whole: {last}" if last.exists() else ""
+    return RunError(f"cannot write {path}: {reason}{kept}", help=f"{cure}; then the same command goes on from there")
+
+
+def read_checkpoint(folder: Path) -> Snapshot | None:
+    """The last checkpoint of a folder, or None when there is none."""
+    path, previous = folder / CHECKPOINT, folder / PREVIOUS
+    if not path.exists():
+        return None
+    try:
+        arrays = read_arrays(path)
+        about = json.loads(bytes(arrays.pop("about")).decode())
+    except (RunError, KeyError, ValueError) as error:
+        reason = error.message if isinstance(error, RunError) else "it is not a checkpoint of dslc"
+        help = (
+            f"`mv {previous} {path}` goes on from the checkpoint before it"
+            if previous.exists()
+            else "--fresh starts anew"
+        )
+        raise RunError(f"the checkpoint {path} cannot be used: {reason}", help=help) from error
+    if about.get("format") != FORMAT:
+        found = about.get("format")
+        help = "use the version of dslc that wrote it, or --fresh to start anew"
+        raise RunError(f"the checkpoint {path} has the format {found}, expected {FORMAT}", help=help)
+    groups: dict[str, Arrays] = {}
+    for key, value in arrays.items():
+        group, _, name = key.partition("/")
+        groups.setdefault(group, {})[name] = value
+    best = groups.pop("best", None)
+    kept = Best(about["best"]["epoch"], about["best"]["loss"], best) if best is not None else None
+    return Snapshot(groups, about, kept, str(path))
+
+
+def fill(target: Mapping[str, Array], source: Mapping[str, Array], what: str, origin: str) -> None:
+    """Copy arrays into those of the same names and shapes, whose layout stays: it decides the last bits of products."""
+    help = "choose another folder with -o, or --fresh to start anew"
+    if target.keys() != source.keys():
+        names = sorted(target.keys() ^ source.keys())
+        raise RunError(f"{origin} belongs to another model: {what} `{names[0]}` is in one of them only", help=help)
+    for name, value in source.items():
+        if target[name].shape != value.shape:
+            message = f"{origin} belongs to another model: {what} `{name}` has the shape {value.shape}"
+            raise RunError(f"{message}, expected {target[name].shape}", help=help)
+        target[name][...] = value

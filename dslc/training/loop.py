@@ -1,0 +1,247 @@
+"""The training loop: steps, epochs, validation, early stopping, checkpoints, and stopping when asked to."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+from dslc.training.checkpoint import Best, Snapshot, cannot_write, read_checkpoint, write_checkpoint, write_weights
+from dslc.training.data import Rows, digests
+from dslc.training.errors import RunError, Stopped
+from dslc.training.files import Arrays, locked, remove_leftovers
+from dslc.training.run import Epoch, Run, Settings, evaluate, is_better
+
+#: an epoch that took less time than the first is not worth a checkpoint; more time than the second is too much to lose
+SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 60.0
+
+
+@dataclass
+class Job:
+    """A compiled spec and the data to train it on."""
+
+    module: ModuleType
+    data: Arrays
+    rows: Rows
+    folder: Path
+    validation: Arrays = field(default_factory=dict)
+    validation_rows: Rows | None = None
+    #: stands for the spec, its settings and its dtype: a checkpoint of another one is refused
+    fingerprint: str = ""
+    #: weights to begin with in place of fresh ones
+    start: Arrays | None = None
+
+
+@dataclass
+class Watch:
+    """What a run tells while it goes, and how it is asked to stop."""
+
+    on_start: Callable[[int, int], None] = lambda step, total: None
+    on_step: Callable[[int, float], None] = lambda step, loss: None
+    on_epoch: Callable[[Epoch], None] = lambda epoch: None
+    should_stop: Callable[[], bool] = lambda: False
+    #: says why a step gave no finite loss or parameters; gets the run before that step
+    explain: Callable[[Run, str], RunError] | None = None
+
+
+@dataclass
+class Outcome:
+    """What a run leaves: weights by dotted name (the best ones with early stopping), and its history."""
+
+    weights: Arrays
+    steps: int
+    history: list[Epoch]
+    best_epoch: int | None = None
+    stopped_early: bool = False
+    #: steps that were done before this process began
+    resumed_at: int = 0
+    #: validation values of the weights, where there are validation rows
+    validation: dict[str, float] = field(default_factory=dict)
+    #: means over the rows of an epoch that is not finished
+    unfinished: dict[str, float] = field(default_factory=dict)
+
+
+def train(job: Job, settings: Settings, watch: Watch | None = None) -> Outcome:
+    """Train to the end, from the checkpoint of the folder when there is one: the same bits as without the stop."""
+    return Training(job, settings, watch or Watch()).run_to_end()
+
+
+class Training:
+    """One process's part of a run."""
+
+    def __init__(self, job: Job, settings: Settings, watch: Watch):
+        self.job, self.settings, self.watch = job, settings, watch
+        self.run = Run(job.module, job.data, job.rows, settings.batch, settings.seed, job.start)
+        self.history: list[Epoch] = []
+        self.best: Best | None = None
+        self.since_best = 0
+        self.saved_step = -1
+        self.saved_at = time.monotonic()
+        self.data_digests = {**digests(job.data), **{f"val_{k}": v for k, v in digests(job.validation).items()}}
+
+    @property
+    def total(self) -> int:
+        spe = self.run.steps_per_epoch
+        return self.settings.steps if self.settings.steps is not None else self.settings.epochs * spe
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the validation loss has not improved for too long."""
+        return self.settings.patience is not None and self.since_best >= self.settings.patience
+
+    def run_to_end(self) -> Outcome:
+        """Resume if there is a checkpoint, and train until the steps or the patience are used up."""
+        try:
+            self.job.folder.mkdir(parents=True, exist_ok=True)
+            with locked(self.job.folder):
+                remove_leftovers(self.job.folder)
+                return self.work()
+        except OSError as error:
+            raise cannot_write(self.job.folder, error) from error
+
+    def work(self) -> Outcome:
+        self.resume()
+        first = self.run.step_number
+        self.watch.on_start(first, self.total)
+        while self.run.step_number < self.total and not self.exhausted:
+            self.step()
+            if self.watch.should_stop():
+                self.save()
+                raise Stopped(self.run.step_number, self.run.epoch)
+        if self.saved_step != self.run.step_number:
+            self.save()
+        elif first == self.run.step_number:
+            write_weights(self.job.folder, self.kept())
+        best = self.kept()
+        validation = self.evaluate(best) if self.job.validation else {}
+        early = self.exhausted and self.run.step_number < self.total
+        chosen = self.best.epoch if self.best is not None and best is self.best.arrays else None
+        means = self.run.means()
+        return Outcome(best, self.run.step_number, self.history, chosen, early, first, validation, means)
+
+    def step(self) -> None:
+        loss = self.run.step()
+        if not math.isfinite(loss):
+            raise self.explanation(f"the loss is {loss} at step {self.run.step_number}")
+        self.watch.on_step(self.run.step_number, loss)
+        ended = self.run.at_end_of_epoch
+        if ended:
+            self.end_epoch()
+        if self.is_time_to_save(ended):
+            self.save()
+
+    def end_epoch(self) -> None:
+        means = self.run.next_epoch()
+        found = self.evaluate(self.run.weights()) if self.job.validation else {}
+        entry = Epoch(self.run.epoch, self.run.step_number, means, found)
+        self.history.append(entry)
+        if found:
+            if is_better(found["loss"], self.best.loss if self.best else None):
+                copies = {name: x.copy() for name, x in self.run.weights().items()}
+                self.best, self.since_best = Best(self.run.epoch, found["loss"], copies), 0
+            else:
+                self.since_best += 1
+        self.watch.on_epoch(entry)
+
+    def evaluate(self, weights: Arrays) -> dict[str, float]:
+        assert self.job.validation_rows is not None
+        size = max(self.run.batch, 256)
+        return evaluate(self.job.module, weights, self.job.validation, self.job.validation_rows, size)
+
+    def is_time_to_save(self, ended: bool) -> bool:
+        every = self.settings.checkpoint_every
+        if every is not None:
+            return self.run.step_number % every == 0
+        waited = time.monotonic() - self.saved_at
+        return waited >= (SHORTEST_SECONDS if ended else LONGEST_SECONDS)
+
+    def kept(self) -> Arrays:
+        """The weights to leave: with early stopping the best ones, else the last ones."""
+        if self.settings.patience is not None and self.best is not None:
+            return self.best.arrays
+        return self.run.weights()
+
+    # ---- checkpoints
+
+    def save(self) -> None:
+        if not self.run.finite():
+            raise self.explanation(f"a parameter or a state is not finite after step {self.run.step_number}")
+        snapshot = self.run.snapshot()
+        snapshot.about |= {
+            "spec": self.job.fingerprint, "data": self.data_digests, "validation": self.settings.validation,
+            "history": [asdict(e) for e in self.history], "since_best": self.since_best,
+        }  # fmt: skip
+        snapshot.best = self.best
+        write_checkpoint(self.job.folder, snapshot)
+        write_weights(self.job.folder, self.kept())
+        self.saved_step, self.saved_at = self.run.step_number, time.monotonic()
+
+    def resume(self) -> None:
+        snapshot = read_checkpoint(self.job.folder)
+        if snapshot is None:
+            return
+        self.check_same(snapshot)
+        self.run.restore(snapshot)
+        self.history = [Epoch(**e) for e in snapshot.about["history"]]
+        self.best, self.since_best = snapshot.best, snapshot.about["since_best"]
+        self.saved_step = self.run.step_number
+
+    def check_same(self, snapshot: Snapshot) -> None:
+        """A run may go on with the spec, the data and the settings of its beginning, and no others."""
+        about, anew = snapshot.about, "to train anew, use --fresh, or another folder with -o"
+        for name, mine in (
+            ("seed", self.run.seed),
+            ("batch", self.run.batch),
+            ("validation", self.settings.validation),
+        ):
+            if about[name] != mine:
+                message = f"{snapshot.origin} was made with --{name} {about[name]}, not {mine}"
+                raise RunError(message, help=f"use the same --{name} to go on; {anew}")
+        for name, digest in self.data_digests.items():
+            _check_array(snapshot.origin, name, about["data"].get(name), digest, anew)
+        if about["spec"] != self.job.fingerprint:
+            message = f"the spec, its settings or its dtype have changed since {snapshot.origin} was written"
+            raise RunError(message, help=f"undo the change to go on; {anew}")
+
+    # ---- when numbers are not finite
+
+    def explanation(self, message: str) -> RunError:
+        """Go back to the last checkpoint and repeat the steps up to the first bad one, to see what went wrong in it."""
+        last = read_checkpoint(self.job.folder)
+        bad = self.run.step_number
+        if last is None:
+            self.run.begin()
+        else:
+            self.run.restore(last)
+        while self.run.step_number < bad:
+            before = self.run.snapshot()
+            before.groups = {k: {n: x.copy() for n, x in v.items()} for k, v in before.groups.items()}
+            loss = self.run.step()
+            if not math.isfinite(loss) or not self.run.finite():
+                break
+            if self.run.at_end_of_epoch:
+                self.run.next_epoch()
+        else:
+            return RunError(f"{message}, but not when the step is repeated", help="check the machine's memory")
+        self.run.restore(before)
+        error = self.watch.explain(self.run, message) if self.watch.explain else RunError(message)
+        kept = "" if last is None else f"; weights and checkpoint of step {last.about['step']} are in {self.job.folder}"
+        return RunError(error.message + kept, error.place, error.help)
+
+
+def _check_array(origin: str, name: str, before: list[object] | None, now: list[object], anew: str) -> None:
+    if before == now:
+        return
+    if before is None:
+        raise RunError(f"{origin} was made without the array `{name}`", help=f"use the same data to go on; {anew}")
+    words = "the shape", "the dtype", "other values"
+    k = next(k for k in range(3) if before[k] != now[k])
+    if k == 2:
+        message = f"`{name}` has other values than when {origin} was made"
+    else:
+        old, new = (tuple(x[k]) if k == 0 else x[k] for x in (before, now))  # type: ignore[arg-type]
+        message = f"`{name}` had {words[k]} {old} when {origin} was made, now {new}"
+    raise RunError(message, help=f"use the same data to go on; {anew}")

@@ -1,0 +1,356 @@
+"""The checks of `dslc verify`: each gives its largest relative error, and what it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dslc.autodiff.reverse import NoDerivative, gradients, ones
+from dslc.check import program as p
+from dslc.ir import nodes as ir
+from dslc.ir.build import Unit, build, build_train
+from dslc.ir.contracting import Contracting, as_product
+from dslc.ir.interpret import Array, Interpreter
+from dslc.ir.paths import together
+from dslc.pipeline import EARLY, trained
+from dslc.source import Span
+from dslc.verification.backends import Loaded
+from dslc.verification.sample import draw_inputs
+
+#: between a module in float64 and the interpreter: in general, with draws (which are float32), with storage in 16 bits
+EXACT, DRAWN, HALF = 1e-9, 1e-5, 2e-2
+#: between a derivative and central differences
+DIFFERENCES = 1e-6
+STEPS = (1e-5, 1e-6, 1e-4, 1e-7)
+#: what counts as zero when errors are compared with values
+TINY = 1e-6
+#: an array over all indices of one value that the interpreter may make, and past which products are done by einsum
+MOST_ELEMENTS, MANY_ELEMENTS = 2**26, 2**20
+
+
+@dataclass
+class Check:
+    """One row of the table: `error` is None when the check could not be made, and `note` says why."""
+
+    backend: str
+    name: str
+    error: float | None
+    tolerance: float
+    note: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None or self.error <= self.tolerance
+
+
+@dataclass
+class Subject:
+    """A spec at particular sizes."""
+
+    model: p.Instance
+    train: p.TrainProgram | None
+    sizes: Mapping[str, int]
+    seed: int
+    units: dict[str, Unit] = field(default_factory=dict)
+
+    def unit(self, mode: str) -> Unit:
+        if mode not in self.units:
+            if mode == "outputs":
+                self.units[mode] = build(self.model, "inference")
+            else:
+                assert self.train is not None
+                self.units[mode] = build_train(self.train, mode)
+        return self.units[mode]
+
+    def inputs(self, mode: str) -> dict[str, Array]:
+        """Random values; the same for each backend."""
+        unit = self.unit(mode)
+        declared = self.model.inputs if mode == "outputs" or self.train is None else self.train.instance.inputs
+        return draw_inputs(unit, declared, self.sizes, np.random.default_rng(self.seed))
+
+    def makes_sense(self) -> bool:
+        """Whether the interpreter can run it; a `where` of the spec may exclude these sizes."""
+        unit = self.unit("outputs")
+        roots = tuple(unit.outputs.values())
+        if too_large(roots, self.sizes):
+            return True
+        try:
+            with np.errstate(all="ignore"):
+                self.interpreter(self.inputs("outputs"), roots).run(unit.outputs)
+        except (AssertionError, IndexError, ValueError):
+            return False
+        return True
+
+    def interpreter(self, values: Mapping[str, Array], roots: tuple[ir.Tensor, ...]) -> Interpreter:
+        """The plain interpreter, or for a large program the one that does products quickly."""
+        largest = largest_grid(roots, self.sizes, products=True)
+        kind = Interpreter if largest <= MANY_ELEMENTS else Contracting
+        return kind(values, self.sizes, self.seed)
+
+
+def largest_grid(roots: tuple[ir.Tensor, ...], sizes: Mapping[str, int], products: bool = False) -> int:
+    """The number of elements of the largest array over all indices of a value, with or without products of tensors."""
+    machine = Contracting({}, sizes)
+    largest = 0
+    for node in all_nodes(roots):
+        if not products and as_product(node) is not None:
+            continue
+        ranges = (*node.shape, *node.reduced) if isinstance(node, ir.Comp) else getattr(node, "ranges", ())
+        largest = max(largest, int(np.prod([machine.number(size) for size in ranges], dtype=float)))
+    return largest
+
+
+def too_large(roots: tuple[ir.Tensor, ...], sizes: Mapping[str, int]) -> bool:
+    """Whether a program is more than the interpreter can do in a reasonable time."""
+    machine = Interpreter({}, sizes)
+    inputs = (x for x in ir.schedule(roots) if isinstance(x, ir.Input))
+    held = sum(float(np.prod(machine.shape(x.shape), dtype=float)) for x in inputs)
+    return held > MOST_ELEMENTS / 4 or largest_grid(roots, sizes) > MOST_ELEMENTS
+
+
+def all_nodes(roots: tuple[ir.Tensor, ...]) -> list[ir.Node]:
+    """The nodes that results need, those inside scans too."""
+    found: list[ir.Node] = []
+    stack = list(ir.schedule(roots))
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        if isinstance(node, ir.Scan):
+            stack += ir.inside(node)[0]
+    return found
+
+
+# ---- comparing -----------------------------------------------------------------------------------------
+
+
+def error_of(found: Any, expected: Any) -> float:
+    """The largest difference, relative to the largest value; infinite where one is NaN and the other not.
+
+    >>> error_of(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
+    0.5
+    """
+    a, b = np.asarray(found, float), np.asarray(expected, float)
+    if a.shape != b.shape or not np.array_equal(np.isfinite(a), np.isfinite(b)):
+        return float("inf")
+    finite = np.isfinite(b)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return float("inf")
+    if not finite.any():
+        return 0.0
+    return float(np.abs(a[finite] - b[finite]).max() / max(np.abs(b[finite]).max(), TINY))
+
+
+def worst(pairs: Iterable[tuple[str, Any, Any]]) -> tuple[float, str]:
+    """The largest error of several values, and the name of the value that has it."""
+    errors = [(error_of(found, expected), name) for name, found, expected in pairs]
+    return max(errors, default=(0.0, ""))
+
+
+def tolerance(roots: tuple[ir.Tensor, ...]) -> float:
+    """How far a module may be from the interpreter, which rounds nothing."""
+    nodes = all_nodes(roots)
+    if any(getattr(x, "dtype", "") in ("f16", "bf16") for x in nodes):
+        return HALF
+    drawn = any(isinstance(s, ir.Rand) for x in nodes for b in ir.bodies(x) for s in ir.scalars(b))
+    return DRAWN if drawn else EXACT
+
+
+# ---- the checks ------------------------------------------------------------------------------------------
+
+
+def outputs(subject: Subject, loaded: Loaded) -> Check:
+    """The outputs for inference are those of the interpreter."""
+    unit, values = subject.unit("outputs"), subject.inputs("outputs")
+    roots = tuple(unit.outputs.values())
+    result = loaded.call("forward", unit, values, subject.seed)
+    with np.errstate(all="ignore"):
+        expected = subject.interpreter(values, roots).run(unit.outputs)
+    named = result if isinstance(result, dict) else {next(iter(expected)): result}
+    error, name = worst((k, named[k], v) for k, v in expected.items())
+    return Check(loaded.name, "outputs", error, tolerance(roots), f"largest at {name}")
+
+
+def training(subject: Subject, loaded: Loaded) -> list[Check]:
+    """Loss, metrics, next states and gradients are those of the interpreter on the plain formulas."""
+    assert subject.train is not None
+    unit, values = subject.unit("training"), subject.inputs("training")
+    names = trained(unit, subject.train)
+    slopes = gradients({unit.outputs["loss"]: ones(())}, [unit.inputs[n] for n in names])
+    wanted = {**unit.outputs, **{f"state {k}": v for k, v in unit.updates.items()}}
+    wanted |= {f"gradient {n}": g for n, g in zip(names, slopes, strict=True)}
+    roots = tuple(wanted.values())
+    with np.errstate(all="ignore"):
+        expected = subject.interpreter(values, roots).run(wanted)
+    loss, grads, metrics, states = loaded.call("loss_grad_metrics", unit, values, subject.seed)
+    found = {"loss": loss, **metrics}
+    found |= {f"state {k}": v for k, v in together(unit, states, unit.updates).items()}
+    found |= {f"gradient {k}": v for k, v in together(unit, grads, names).items()}
+    limit = tolerance(roots)
+    checks = []
+    for title, prefix in (("loss and metrics", ""), ("next states", "state "), ("gradients", "gradient ")):
+        chosen = [k for k in wanted if (k.startswith(prefix) if prefix else not k.startswith(("state ", "gradient ")))]
+        if chosen:
+            error, name = worst((k, found.get(k, np.nan), expected[k]) for k in chosen)
+            checks.append(Check(loaded.name, title, error, limit, f"largest at {name.removeprefix(prefix)}"))
+    return checks
+
+
+def evaluation(subject: Subject, loaded: Loaded) -> Check:
+    """Loss and metrics for inference are those of the interpreter."""
+    unit, values = subject.unit("inference"), subject.inputs("inference")
+    roots = tuple(unit.outputs.values())
+    with np.errstate(all="ignore"):
+        expected = subject.interpreter(values, roots).run(unit.outputs)
+    loss, metrics = loaded.call("evaluate", unit, values, subject.seed)
+    error, name = worst((k, {"loss": loss, **metrics}[k], v) for k, v in expected.items())
+    return Check(loaded.name, "loss for inference", error, tolerance(roots), f"largest at {name}")
+
+
+#: how many steps two backends train before their parameters are compared
+TRAINED = 10
+
+
+def same_training(subject: Subject, loaded: Loaded, reference: Loaded) -> Check:
+    """Some steps of training, random draws and all, end with the parameters of another backend."""
+    unit, values = subject.unit("training"), subject.inputs("training")
+    found, expected = (x.train(unit, values, subject.seed, TRAINED) for x in (loaded, reference))
+    error, name = worst((k, found[k], v) for k, v in expected.items())
+    limit = max(1e-7, tolerance((unit.outputs["loss"],)))
+    return Check(loaded.name, f"{TRAINED} steps as {reference.name}", error, limit, f"largest at {name}")
+
+
+class Held:
+    """Values of `stop_grad` from the point where a derivative is taken: differences must not move them."""
+
+    def __init__(self) -> None:
+        self.past: dict[int, list[Any]] = {}
+
+    def interpreter(self, values: Mapping[str, Array], sizes: Mapping[str, int], seed: int) -> Interpreter:
+        past, turns = self.past, dict[int, int]()
+
+        class Holding(Contracting):
+            def one(self, s: ir.Scalar, variables: list[Array], done: Mapping[int, Any]) -> Any:
+                value = super().one(s, variables, done)
+                if not isinstance(s, ir.Op) or s.name != "stop_grad":
+                    return value
+                kept = past.setdefault(id(s), [])
+                turn = turns[id(s)] = turns.get(id(s), -1) + 1
+                if turn == len(kept):
+                    kept.append(value)
+                return kept[turn]
+
+        return Holding(values, sizes, seed)
+
+
+def by_hand(roots: tuple[ir.Tensor, ...]) -> Span | None:
+    """Where a derivative is written by hand, if one is: it need not be the true one."""
+    for node in all_nodes(roots):
+        if isinstance(node, ir.Part) and isinstance(node.of, ir.Custom):
+            if not isinstance(node.of.rule, ir.Apart | ir.Recompute):
+                return node.span
+    return None
+
+
+def differences(subject: Subject, loaded: Loaded) -> Check:
+    """The gradient along a random direction is the slope of the loss there."""
+    assert subject.train is not None
+    unit, values = subject.unit("training"), subject.inputs("training")
+    rng = np.random.default_rng(subject.seed + 1)
+    _, apart, _, _ = loaded.call("loss_grad_metrics", unit, values, subject.seed)
+    grads = together(unit, apart, trained(unit, subject.train))
+    directions = {n: rng.standard_normal(values[n].shape) for n in grads}
+    slope = float(sum(np.sum(np.asarray(g, float) * directions[n]) for n, g in grads.items()))
+    loss = unit.outputs["loss"]
+    held = Held() if stops((loss,)) else None
+
+    def at(distance: float) -> float:
+        moved = {**values, **{n: values[n] + distance * v for n, v in directions.items()}}
+        if held is None:
+            return float(loaded.call("loss_grad_metrics", unit, moved, subject.seed)[0])
+        with np.errstate(all="ignore"):
+            return float(held.interpreter(moved, subject.sizes, subject.seed).tensor(loss))
+
+    limit = differences_tolerance((loss,))
+    check = Check(
+        loaded.name, "gradient against differences", slope_error(slope, at, limit), limit, "a random direction"
+    )
+    span = by_hand((loss,))
+    if not check.ok and span is not None:
+        line = f" on line {span.line}" if span.source.text else ""
+        return Check(
+            loaded.name, check.name, None, check.tolerance, f"differs, but a derivative is given by hand{line}"
+        )
+    return check
+
+
+def stops(roots: tuple[ir.Tensor, ...]) -> bool:
+    """Whether a spec stops gradients, so that they are not the slopes of its loss."""
+    bodies = (b for x in all_nodes(roots) for b in ir.bodies(x))
+    return any(isinstance(s, ir.Op) and s.name == "stop_grad" for b in bodies for s in ir.scalars(b))
+
+
+def differences_tolerance(roots: tuple[ir.Tensor, ...]) -> float:
+    return max(DIFFERENCES, tolerance(roots) if tolerance(roots) != EXACT else 0.0)
+
+
+def slope_error(slope: float, at: Callable[[float], float], limit: float) -> float:
+    """How far a slope is from central differences; steps are tried until one agrees, for each may hit a kink."""
+    here = at(0.0)
+    best = float("inf")
+    for step in STEPS:
+        expected = (at(step) - at(-step)) / (2 * step)
+        error = abs(slope - expected) / max(abs(expected), abs(here), 1e-3)
+        best = min(best, error) if np.isfinite(error) else best
+        if best <= limit / 10:
+            break
+    return best
+
+
+def second_order(subject: Subject) -> Check:
+    """The slope of the gradient: differentiated twice, against differences of the first derivative."""
+    assert subject.train is not None
+    unit, values = subject.unit("training"), subject.inputs("training")
+    name = "second derivative against differences"
+    program: dict[str, ir.Tensor] = {"loss": unit.outputs["loss"]}
+    for each in EARLY.values():
+        program = each(program)
+    loss = program["loss"]
+    names = trained(unit, subject.train)
+    rng = np.random.default_rng(subject.seed + 2)
+    directions: dict[str, Array] = {n: np.asarray(rng.standard_normal(values[n].shape)) for n in names}
+    given = {f"along {n}": v for n, v in directions.items()}
+    try:
+        first = along(loss, unit, names)
+        second = along(first, unit, names)
+    except NoDerivative as reason:
+        return Check("interpreter", name, None, DIFFERENCES, f"not defined: {reason.what}")
+    if too_large((second,), subject.sizes):
+        return Check("interpreter", name, None, DIFFERENCES, "too large; choose smaller sizes")
+    held = Held()
+
+    def at(distance: float, node: ir.Tensor = first) -> float:
+        moved: dict[str, Array] = {**values, **given, **{n: values[n] + distance * v for n, v in directions.items()}}
+        with np.errstate(all="ignore"):
+            return float(held.interpreter(moved, subject.sizes, subject.seed).tensor(node))
+
+    slope = at(0.0, second)
+    limit = max(1e-5, differences_tolerance((second,)))
+    check = Check("interpreter", name, slope_error(slope, at, limit), limit, "a random direction")
+    if not check.ok and by_hand((loss,)) is not None:
+        return Check("interpreter", name, None, limit, "differs, but a derivative is given by hand")
+    return check
+
+
+def along(f: ir.Tensor, unit: Unit, names: list[str]) -> ir.Tensor:
+    """The derivative of `f` along a direction, which is an input `along NAME` for each parameter."""
+    total: ir.Scalar = ir.const(0.0, "float")
+    slopes = gradients({f: ones((), f.dtype)}, [unit.inputs[n] for n in names])
+    for name, slope in zip(names, slopes, strict=True):
+        direction = ir.intern(ir.Input(f"along {name}", "input", "f64", slope.shape))
+        product = ir.op("*", (ir.whole(direction), ir.whole(slope)), "float")
+        part = ir.comp((), product, "sum", slope.shape) if slope.shape else ir.comp((), product)
+        total = ir.op("+", (total, ir.whole(part)), "float")
+    return ir.comp((), total)

@@ -1,0 +1,120 @@
+"""`dslc show`: the stages behind the syntax tree, one line of a spec, and what the passes changed."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dslc.cli.main import cli
+from dslc.compiler import compile_text
+
+SPEC = """\
+model small(x: f32[N, 3]) -> p: [N, 2]:
+    param W: [3, 2] ~ glorot
+    z[n, k] = x[n, i] * W[i, k] + 1
+    p[n, k] = exp(z[n, k]) / sum[j](exp(z[n, j]))
+
+train small(x):
+    minimize mean(small(x)^2)
+    using sgd(lr = 0.1)
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    path = tmp_path / "small.dsl"
+    path.write_text(SPEC, encoding="utf-8")
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["show", *map(str, arguments)], catch_exceptions=False)
+
+
+def shown(*arguments: object) -> str:
+    done = run(*arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_ir_is_the_program_as_it_is_built(spec: Path) -> None:
+    text = shown(spec, "--stage", "ir")
+    assert "sum[v2:3](x[v0, v2] * W[v2, v1])" in text
+    assert "# 3: z[n, k] = x[n, i] * W[i, k] + 1" in text
+    assert "d_W" not in text
+
+
+def test_grad_has_the_gradients(spec: Path) -> None:
+    text = shown(spec, "--stage", "grad")
+    assert "gradient W = d_W" in text
+
+
+def test_simplified_is_the_last_program_and_passes_have_names(spec: Path) -> None:
+    stable = shown(spec, "--stage", "stabilise")
+    assert "max[" in stable and "max[" not in shown(spec, "--stage", "ir")
+    assert "gradient W = d_W" in shown(spec, "--stage", "simplified")
+
+
+def test_code_is_the_module(spec: Path) -> None:
+    text = shown(spec, "--stage", "code")
+    assert text == compile_text(spec)
+    ast.parse(text)
+
+
+def test_one_line_of_the_spec(spec: Path) -> None:
+    syntax = shown(spec, "--line", 3).splitlines()
+    assert syntax and all(line.split()[0] == "3" for line in syntax)
+    program = shown(spec, "--stage", "ir", "--line", 3).splitlines()
+    assert program and all(line.endswith("# 3: z[n, k] = x[n, i] * W[i, k] + 1") for line in program)
+    code = shown(spec, "--stage", "code", "--line", 3)
+    assert "# small.dsl:3" in code and "# small.dsl:4" not in code and "@ W" in code
+    wrong = run(spec, "--stage", "ir", "--line", 99)
+    assert wrong.exit_code == 2 and "--line asks for line 99" in wrong.stderr
+
+
+def test_why_tells_what_each_pass_changed(spec: Path) -> None:
+    text = shown(spec, "--why")
+    after = text.partition("== stabilise\n")[2].partition("\n== ")[0].splitlines()
+    assert any(line.startswith("- ") and "exp(" in line for line in after)
+    assert any(line.startswith("+ ") and "max[" in line for line in after)
+    assert any(line.startswith("* softmax: ") and line.endswith("(small.dsl:4)") for line in after)
+    only = shown(spec, "--why", "--line", 4).splitlines()
+    assert only and all("# 4: p[n, k]" in line or "(small.dsl:4)" in line for line in only)
+
+
+def test_kernels_are_those_of_the_triton_module(spec: Path) -> None:
+    fused = shown(spec, "--stage", "fused", "-b", "triton")
+    assert "(small.dsl:4)" in fused or "small.dsl:4" in fused
+    text = shown(spec, "--stage", "kernels", "-b", "triton")
+    names = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    assert names and text.count("@triton.jit") == len(names)
+    wrong = run(spec, "--stage", "kernels")
+    assert wrong.exit_code == 2 and "the numpy backend has no kernels" in wrong.stderr
+
+
+def test_an_unknown_stage_is_a_usage_error(spec: Path) -> None:
+    wrong = run(spec, "--stage", "stabilize")
+    assert wrong.exit_code == 2 and "did you mean stabilise?" in wrong.stderr
+
+
+def test_a_spec_without_training_has_no_gradients(tmp_path: Path) -> None:
+    path = tmp_path / "plain.dsl"
+    path.write_text("model plain(x: f32[N]) -> y: [N]:\n    y = 2 * x\n", encoding="utf-8")
+    assert "2 * x[v0]" in shown(path, "--stage", "ir")
+    wrong = run(path, "--stage", "grad")
+    assert wrong.exit_code == 2 and "no loss to differentiate" in wrong.stderr
+
+
+def test_settings_change_what_is_shown() -> None:
+    mlp = Path(__file__).parents[2] / "specs/mlp/mlp.dsl"
+    assert "v1:17]" in shown(mlp, "--stage", "ir", "--set", "hidden=17")
+
+
+def test_stages_are_completed() -> None:
+    from click.shell_completion import ShellComplete
+
+    found = ShellComplete(cli, {}, "dslc", "_DSLC_COMPLETE").get_completions(["show", "a.dsl", "--stage"], "s")
+    assert [item.value for item in found] == ["simplified"]

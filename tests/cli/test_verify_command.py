@@ -1,0 +1,212 @@
+"""`dslc verify`: good specs pass, and mistakes in values, gradients and derivatives are found."""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from dslc.cli.main import cli
+from dslc.verification.backends import BACKENDS, Loaded, Unavailable, numpy_module
+
+ROOT = Path(__file__).parents[2]
+MLP = ROOT / "specs/mlp/mlp.dsl"
+
+NORMED = """
+model normed(x: f32[N, 4], classes = 3) -> (logits: [N, classes], half: [N, 4]):
+    h = x |> dense(8) |> batch_norm |> tanh |> dropout(0.2)
+    logits = h |> dense(classes)
+    half = x / 2
+
+train normed(x, label: i32[N] < classes):
+    logits, half = normed(x)
+    minimize cross_entropy(logits, label)
+    metric accuracy = accuracy(logits, label)
+    using adamw(lr = 1e-2)
+"""
+
+
+def run(*arguments: object, backend: str = "numpy") -> Result:
+    return CliRunner().invoke(cli, ["verify", *map(str, arguments), "-b", backend], catch_exceptions=False)
+
+
+def checks(*arguments: object) -> dict[str, Any]:
+    return {c["check"]: c for c in json.loads(run(*arguments, "--json").stdout)["checks"]}
+
+
+@pytest.fixture
+def normed(tmp_path: Path) -> Path:
+    path = tmp_path / "normed.dsl"
+    path.write_text(NORMED, encoding="utf-8")
+    return path
+
+
+def test_a_good_spec_passes_all_checks(normed: Path) -> None:
+    done = run(normed, "--sizes", "N=5")
+    assert done.exit_code == 0, done.output
+    assert f"{normed}: ok at N=5, seed 0" in done.stdout
+    assert set(checks(normed)) == {
+        "outputs", "loss and metrics", "next states", "gradients", "loss for inference", "gradient against differences",
+        "second derivative against differences",
+    }  # fmt: skip
+
+
+def test_a_spec_without_training_is_compared_too() -> None:
+    assert set(checks(ROOT / "specs/linear/nearest.dsl")) == {"outputs"}
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
+    """Modules that are compiled from now on are changed by a function before they are verified."""
+
+    def load(*arguments: Any) -> Loaded:
+        loaded = numpy_module(*arguments)
+        change(loaded.module)
+        return loaded
+
+    monkeypatch.setitem(BACKENDS, "numpy", load)
+
+
+def test_a_wrong_output_is_found(normed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def change(module: ModuleType) -> None:
+        real = module.forward
+        module.forward = lambda params, x, state: {k: v * (1 + 1e-6) for k, v in real(params, x, state).items()}
+
+    broken(monkeypatch, change)
+    done = run(normed, "--json")
+    assert done.exit_code == 1
+    report = json.loads(done.stdout)
+    assert report["ok"] is False
+    assert [c["check"] for c in report["checks"] if not c["ok"]] == ["outputs"]
+
+
+def test_a_wrong_gradient_is_found_twice(normed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def change(module: ModuleType) -> None:
+        real = module.loss_grad_metrics
+
+        def wrong(params: Any, x: Any, label: Any, state: Any, seed: int = 0) -> Any:
+            loss, grads, metrics, states = real(params, x, label, state, seed)
+            return loss, {**grads, "dense.W": 1.01 * grads["dense.W"]}, metrics, states
+
+        module.loss_grad_metrics = wrong
+
+    broken(monkeypatch, change)
+    done = run(normed, "--json")
+    assert done.exit_code == 1
+    failed = {c["check"]: c["note"] for c in json.loads(done.stdout)["checks"] if not c["ok"]}
+    assert set(failed) == {"gradients", "gradient against differences"}
+    assert failed["gradients"] == "largest at dense.W"
+
+
+def test_a_wrong_state_and_a_wrong_evaluation_are_found(normed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def change(module: ModuleType) -> None:
+        real, evaluate = module.loss_grad_metrics, module.evaluate
+
+        @functools.wraps(real)
+        def wrong(*arguments: Any, **options: Any) -> Any:
+            loss, grads, metrics, states = real(*arguments, **options)
+            return loss, grads, metrics, {k: v + 0.1 for k, v in states.items()}
+
+        module.loss_grad_metrics = wrong
+        module.evaluate = functools.wraps(evaluate)(lambda *a, **k: (evaluate(*a, **k)[0], {"accuracy": np.nan}))
+
+    broken(monkeypatch, change)
+    done = run(normed, "--json")
+    failed = {c["check"]: c["error"] for c in json.loads(done.stdout)["checks"] if not c["ok"]}
+    assert set(failed) == {"next states", "loss for inference"}
+    assert failed["loss for inference"] == "inf"
+
+
+def test_a_derivative_by_hand_may_differ_and_is_named(tmp_path: Path) -> None:
+    spec = tmp_path / "hand.dsl"
+    spec.write_text(
+        "fn clipped(x) -> y:\n"
+        "    y = max(x, 0.4)\n"
+        "    backward (dy) -> (dx):\n"
+        "        dx = dy\n"
+        "model hand(x: f32[N]) -> y: [N]:\n"
+        "    param w: [] ~ ones\n"
+        "    y = clipped(w * x)\n"
+        "train hand(x):\n"
+        "    minimize mean(hand(x)^2)\n"
+        "    using sgd(lr = 0.1)\n",
+        encoding="utf-8",
+    )
+    done = run(spec, "--json")
+    found = {c["check"]: c for c in json.loads(done.stdout)["checks"]}
+    assert found["gradient against differences"]["error"] is None
+    assert "a derivative is given by hand" in found["gradient against differences"]["note"]
+
+
+def test_stopped_gradients_are_not_blamed(tmp_path: Path) -> None:
+    spec = tmp_path / "stop.dsl"
+    spec.write_text(
+        "model stop(x: f32[N]) -> y: [N]:\n"
+        "    param w: [] ~ ones\n"
+        "    y = w * x + stop_grad(round(w * x) - w * x)\n"
+        "train stop(x):\n"
+        "    minimize mean(stop(x)^2)\n"
+        "    using sgd(lr = 0.1)\n",
+        encoding="utf-8",
+    )
+    found = checks(spec)
+    assert found["gradient against differences"]["ok"] and found["gradient against differences"]["error"] is not None
+
+
+def test_sizes_that_are_wrong_are_refused() -> None:
+    wrong = run(MLP, "--sizes", "M=3")
+    assert wrong.exit_code == 1 and "M is not an open size of the spec" in wrong.stderr
+    for text in ("N", "N=0", "N=x", "=3"):
+        assert run(MLP, "--sizes", text).exit_code == 2
+
+
+def test_other_seeds_draw_other_sizes() -> None:
+    drawn = {tuple(json.loads(run(MLP, "--seed", k, "--json").stdout)["sizes"].items()) for k in range(3)}
+    assert len(drawn) > 1
+
+
+def test_a_program_too_large_is_not_called_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dslc.verification.checks.MOST_ELEMENTS", 10)
+    done = run(MLP)
+    assert done.exit_code == 1
+    assert "too large for the interpreter" in done.stdout
+
+
+def test_all_backends_are_verified_by_default(tmp_path: Path) -> None:
+    """In a process of its own: Triton's interpreter must be chosen before triton is imported."""
+    pytest.importorskip("triton")
+    spec = tmp_path / "small.dsl"
+    spec.write_text(
+        "model small(x: f32[N, 3]) -> y: [N]:\n"
+        "    h = x |> dense(4) |> tanh |> dropout(0.3)\n"
+        "    y[n] = sum[k](h[n, k])\n"
+        "train small(x):\n"
+        "    minimize mean((small(x) - 1)^2)\n"
+        "    using adam(lr = 0.1)\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "dslc.cli.main", "verify", str(spec), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    report = json.loads(done.stdout)
+    assert report["ok"], report
+    found = {c["check"] for c in report["checks"] if c["backend"] == "triton" and c["error"] is not None}
+    assert {"outputs", "gradients", "gradient against differences", "10 steps as numpy"} <= found
+
+
+def test_a_backend_that_cannot_run_is_skipped_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*arguments: Any) -> Loaded:
+        raise Unavailable("torch not installed")
+
+    monkeypatch.setitem(BACKENDS, "triton", missing)
+    done = run(ROOT / "specs/mlp/xor.dsl", "-b", "triton", "--json")
+    report = json.loads(done.stdout)
+    assert done.exit_code == 0 and report["ok"]
+    skipped = [c for c in report["checks"] if c["backend"] == "triton"]
+    assert [c["note"] for c in skipped] == ["torch not installed"] and skipped[0]["error"] is None
