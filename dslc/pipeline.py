@@ -25,6 +25,7 @@ Pass = Callable[[Outputs], dict[str, ir.Tensor]]
 EARLY: dict[str, Pass] = {"stabilise": stabilise, "order sums": order_sums, "simplify": simplify}
 #: after it
 LATE: dict[str, Pass] = {
+    "stabilise again": stabilise,
     "merge scans": merge_scans,
     "read through views": read_through,
     "simplify again": simplify,

@@ -140,3 +140,14 @@ def check_gradient(
         scale = max(abs(expected), abs(here), 1e-3)
         assert abs(found - expected) <= rtol * scale, f"gradient {found}, difference {expected}"
         f = slope_along
+
+
+def by_path(program: Unit, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of inputs and results by path: those that hold one for each layer (`block.*.W`) are taken apart."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        paths = program.paths(name)
+        rank = len(program.layers.get(name, ()))
+        parts = [value] if not rank else value.reshape((len(paths), *value.shape[rank:]))
+        found.update(zip(paths, parts, strict=True))
+    return found

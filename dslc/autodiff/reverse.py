@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from dslc.autodiff import scalar as d
-from dslc.autodiff.support import guarded, support
+from dslc.autodiff.support import Known, guarded, support
 from dslc.autodiff.transpose import inside, transposed
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
@@ -242,6 +242,7 @@ class Reverse:
         """The adjoints of the reads of needed tensors in a body, given that of the body."""
         adjoint: dict[ir.Scalar, ir.Scalar] = {body: seed}
         found: dict[ir.Read, ir.Scalar] = {}
+        known: Known = {}
         order = list(ir.scalars(body))
         active: set[ir.Scalar] = set()
         for s in order:
@@ -265,7 +266,7 @@ class Reverse:
             elif isinstance(s, ir.Op):
                 if s.name not in d.RULES:
                     raise NoDerivative(f"`{s.name}`", node)
-                a = a if s.name in LINEAR else _visible(a)
+                a = a if s.name in LINEAR else _visible(a, known)
                 for argument, part in zip(s.args, d.RULES[s.name](s, a), strict=True):
                     if part is not None and argument in active:
                         _accumulate(adjoint, argument, part)
@@ -335,9 +336,9 @@ def _sum(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     return d.add(a, b)
 
 
-def _visible(a: ir.Scalar) -> ir.Scalar:
+def _visible(a: ir.Scalar, known: Known) -> ir.Scalar:
     """A sum that is 0 outside of a condition, as a select: what it is multiplied with sinks into that."""
-    condition = support(a, 0) if isinstance(a, ir.Op) and a.name == "+" else None
+    condition = support(a, 0, known) if isinstance(a, ir.Op) and a.name == "+" else None
     return a if condition is None else d.where(condition, a)
 
 

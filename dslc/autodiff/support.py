@@ -61,26 +61,31 @@ def _shifted(s: ir.Scalar) -> bool:
     )
 
 
-def positive(s: ir.Scalar, depth: int = 4) -> bool:
-    """Is a scalar certainly larger than 0, whatever the data?"""
+def positive(s: ir.Scalar, depth: int = 10) -> bool:
+    """Is a scalar certainly larger than 0, whatever the data? Looks `depth` operations deep."""
+    if depth == 0:
+        return False
     match s:
         case ir.Const():
             return s.value > 0
         case ir.SizeOf():
             return True
         case ir.Op("+", (a, b)):
-            return (positive(a, depth) and not_negative(b, depth)) or (not_negative(a, depth) and positive(b, depth))
+            below = depth - 1
+            return (positive(a, below) and not_negative(b, below)) or (not_negative(a, below) and positive(b, below))
         case ir.Op("*" | "/", (a, b)):
-            return positive(a, depth) and positive(b, depth)
+            return positive(a, depth - 1) and positive(b, depth - 1)
         case ir.Op("sqrt" | "cast" | "stop_grad", (a,)):
-            return positive(a, depth)
-        case ir.Read(ir.Comp(op=None) as tensor) if depth and s.outside is None:
+            return positive(a, depth - 1)
+        case ir.Read(ir.Comp(op=None) as tensor) if s.outside is None:
             return positive(tensor.body, depth - 1)
     return False
 
 
-def not_negative(s: ir.Scalar, depth: int = 4) -> bool:
+def not_negative(s: ir.Scalar, depth: int = 10) -> bool:
     """Is a scalar certainly 0 or more?"""
+    if depth == 0:
+        return False
     match s:
         case ir.Const():
             return s.value >= 0
@@ -89,33 +94,62 @@ def not_negative(s: ir.Scalar, depth: int = 4) -> bool:
         case ir.Op("^", (_, ir.Const() as power)) if power.value in (2, 4):
             return True
         case ir.Op("*" | "/" | "+", (a, b)):
-            return not_negative(a, depth) and not_negative(b, depth)
+            return not_negative(a, depth - 1) and not_negative(b, depth - 1)
         case ir.Op("exp" | "abs" | "relu" | "softplus" | "sigmoid"):
             return True
         case ir.Op("sqrt" | "cast" | "stop_grad", (a,)):
-            return not_negative(a, depth)
-        case ir.Read(ir.Comp() as tensor) if depth and tensor.op in (None, "sum", "max") and s.outside is None:
+            return not_negative(a, depth - 1)
+        case ir.Read(ir.Comp() as tensor) if tensor.op in (None, "sum", "max") and s.outside is None:
             return not_negative(tensor.body, depth - 1)
-    return positive(s, depth)
+    return positive(s, depth - 1)
 
 
-def support(s: ir.Scalar, depth: int) -> ir.Scalar | None:
-    """A condition outside of which a scalar is 0; None when none is known."""
-    if isinstance(s, ir.Read):
-        return _of_read(s, depth - 1) if depth else None
-    if not isinstance(s, ir.Op):
-        return None
-    match s.name:
-        case "select" if d.is_zero(s.args[2]):
-            return _and(s.args[0], support(s.args[1], depth))
-        case "select" if d.is_zero(s.args[1]):
-            return _and(ir.op("not", (s.args[0],), "bool"), support(s.args[2], depth))
-        case "neg" | "cast" | "/":
-            return support(s.args[0], depth)
-        case "*":
-            return _and(support(s.args[0], depth), support(s.args[1], depth))
-        case "+" | "-":
-            p, q = (support(x, depth) for x in s.args)
+#: what is known about scalars already, by scalar and depth
+Known = dict[tuple[ir.Scalar, int], ir.Scalar | None]
+
+
+def support(root: ir.Scalar, depth: int, known: Known | None = None) -> ir.Scalar | None:
+    """A condition outside of which a scalar is 0; None when none is known. `known` may be shared by several calls."""
+    known = {} if known is None else known
+    stack = [(root, False)]
+    while stack:
+        s, ready = stack.pop()
+        if (s, depth) in known:
+            continue
+        parts = _parts(s)
+        if ready:
+            known[s, depth] = _combined(s, [known[x, depth] for x in parts], depth)
+        else:
+            stack.append((s, True))
+            stack.extend((x, False) for x in parts)
+    return known[root, depth]
+
+
+def _parts(s: ir.Scalar) -> tuple[ir.Scalar, ...]:
+    """The operands that decide where a scalar is 0."""
+    match s:
+        case ir.Op("select", (_, x, y)):
+            return (x,) if d.is_zero(y) else (y,) if d.is_zero(x) else ()
+        case ir.Op("neg" | "cast" | "/"):
+            return s.args[:1]
+        case ir.Op("*" | "+" | "-"):
+            return s.args
+    return ()
+
+
+def _combined(s: ir.Scalar, parts: list[ir.Scalar | None], depth: int) -> ir.Scalar | None:
+    """The support of a scalar from those of its parts."""
+    match s:
+        case ir.Read():
+            return _of_read(s, depth - 1) if depth else None
+        case ir.Op("select", (condition, _, y)) if parts:
+            return _and(condition if d.is_zero(y) else ir.op("not", (condition,), "bool"), parts[0])
+        case ir.Op("neg" | "cast" | "/"):
+            return parts[0]
+        case ir.Op("*"):
+            return _and(parts[0], parts[1])
+        case ir.Op("+" | "-"):
+            p, q = parts
             return None if p is None or q is None else p if p is q else ir.op("or", (p, q), "bool")
     return None
 

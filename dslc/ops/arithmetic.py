@@ -177,9 +177,9 @@ KINKED = (
             "hypot", gives="float", kinks="0 at 0", plain="math.hypot({0}, {1})", triton="hypot({0}, {1})",
             c="hypot{f}({0}, {1})", in_language=True, range=POSITIVE),
     function("isnan", "is it not a number", None, ANY, ((NAN, 1.0), (INF, 0.0)), gives="bool", range=(0.0, 1.0),
-             triton="({0} != {0})", c="isnan({0})"),
+             triton="({0} != {0})", c="(isnan({0}) != 0)"),
     function("isinf", "is it infinite", None, ANY, ((NAN, 0.0), (-INF, 1.0)), gives="bool", range=(0.0, 1.0),
-             triton='(tl.abs({0}) == float("inf"))', c="isinf({0})"),
+             triton='(tl.abs({0}) == float("inf"))', c="(isinf({0}) != 0)"),
     function("isfinite", "is it finite", None, ANY, ((NAN, 0.0), (INF, 0.0)), gives="bool", range=(0.0, 1.0),
-             triton='(tl.abs({0}) < float("inf"))', c="isfinite({0})"),
+             triton='(tl.abs({0}) < float("inf"))', c="(isfinite({0}) != 0)"),
 )  # fmt: skip

@@ -10,8 +10,7 @@ from dslc.stabilise.softmax import two_exponents
 
 
 def complement(s: ir.Scalar, through_names: bool = False) -> ir.Scalar | None:
-    """1 - sigmoid(x) = sigmoid(-x); 1 - erf(x) = erfc(x); 1 - erfc(x) = erf(x); 1 - exp(x) = -expm1(x);
-    1 - tanh(x) = 2 sigmoid(-2 x); 1 - tanh(x)^2 = 4 sigmoid(2 x) sigmoid(-2 x)"""
+    """1 - f(x) in closed form, for the functions of `one_minus`."""
     found = see(s) if through_names else s
     if not isinstance(found, ir.Op):
         return None
@@ -36,7 +35,8 @@ def complement(s: ir.Scalar, through_names: bool = False) -> ir.Scalar | None:
 
 
 def one_minus(s: ir.Op) -> ir.Scalar | None:
-    """1 - f(x) in closed form: see `complement`"""
+    """1 - sigmoid(x) = sigmoid(-x); 1 - erf(x) = erfc(x); 1 - erfc(x) = erf(x); 1 - exp(x) = -expm1(x);
+    1 - tanh(x) = 2 sigmoid(-2 x); 1 - tanh(x)^2 = 4 sigmoid(2 x) sigmoid(-2 x)"""
     a, b = s.args
     return complement(b) if is_one(a) else None
 
@@ -59,6 +59,17 @@ def exp_minus_one(s: ir.Op) -> ir.Scalar | None:
     a, b = s.args
     if isinstance(a, ir.Op) and a.name == "exp" and is_one(b):
         return op("expm1", a.args[0])
+    return None
+
+
+def centred_sigmoid(s: ir.Op) -> ir.Scalar | None:
+    """2 sigmoid(x) - 1 = tanh(x / 2)"""
+    a, b = s.args
+    if not is_one(b) or not isinstance(a, ir.Op) or a.name != "*":
+        return None
+    for p, q in (a.args, reversed(a.args)):
+        if constant(p) == 2 and isinstance(q, ir.Op) and q.name == "sigmoid":
+            return op("tanh", half(q.args[0]))
     return None
 
 
@@ -129,18 +140,10 @@ def product_of_exponentials(s: ir.Op) -> ir.Scalar | None:
 
 
 def quotient_of_exponentials(s: ir.Op) -> ir.Scalar | None:
-    """exp(x) / exp(y) = exp(x - y)"""
+    """exp(x) / exp(y) = exp(x - y); a / exp(y) = a exp(-y), whose derivative does not divide by what overflows"""
     p, q = s.args
-    if isinstance(p, ir.Op) and isinstance(q, ir.Op) and p.name == q.name == "exp":
+    if not isinstance(q, ir.Op) or q.name != "exp":
+        return None
+    if isinstance(p, ir.Op) and p.name == "exp":
         return op("exp", sub(p.args[0], q.args[0]))
-    return None
-
-
-def sign_as_quotient(s: ir.Op) -> ir.Scalar | None:
-    """x / |x| = |x| / x = sign(x), NaN at 0"""
-    p, q = s.args
-    for x, y in ((p, q), (q, p)):
-        if isinstance(y, ir.Op) and y.name == "abs" and y.args[0] is x:
-            none = ir.op("==", (x, ir.const(0.0, x.dtype)), "bool")
-            return ir.op("select", (none, ir.const(float("nan"), x.dtype), op("sign", x)), s.dtype)
-    return None
+    return mul(p, op("exp", negative(q.args[0])))

@@ -56,13 +56,21 @@ class Shifted:
     def share(self, weight: ir.Scalar | None, exponent: ir.Scalar) -> ir.Scalar:
         """weight exp(exponent) / S"""
         total = filled(self.total) if not self.weighted and self.has(exponent) else self.total
-        top = op("exp", sub(exponent, self.shift))
+        gap = sub(exponent, self.shift)
+        top = op("exp", gap if weight is None or not self.weighted else bounded(gap, weight))
         return div(top if weight is None else mul(weight, top), total)
 
 
 def finite(m: ir.Scalar) -> ir.Scalar:
     """A shift: the maximum, or 0 where that is infinite."""
     return choose(op_bool("isfinite", m), m, ir.const(0.0, m.dtype))
+
+
+def bounded(gap: ir.Scalar, weight: ir.Scalar) -> ir.Scalar:
+    """An exponent of which the exponential is finite: what has weight 0 may lie above the maximum of the others."""
+    most = ir.const(700.0 if gap.dtype == "f64" else 80.0, gap.dtype)
+    beyond = ir.op("and", (op_bool("==", weight, ir.const(0.0, weight.dtype)), op_bool(">", gap, most)), "bool")
+    return choose(beyond, most, gap)
 
 
 def filled(total: ir.Scalar) -> ir.Scalar:
@@ -77,7 +85,7 @@ def op_bool(name: str, *args: ir.Scalar) -> ir.Scalar:
 
 def term(s: ir.Scalar, depth: int = 4) -> Term | None:
     """An exponential, under a condition or with a weight."""
-    if depth == 0 or head(s) not in ("exp", "select", "*"):
+    if depth == 0 or head(s) not in ("exp", "select", "*", "/"):
         return None
     found = see(s)
     if not isinstance(found, ir.Op):
@@ -93,6 +101,12 @@ def term(s: ir.Scalar, depth: int = 4) -> Term | None:
             if is_zero(a) and (t := term(b, depth - 1)) is not None:
                 low = ir.const(LOWEST, t.exponent.dtype)
                 return replace(t, exponent=choose(condition, low, t.exponent))
+        case "/":
+            a, b = found.args
+            t = term(a, depth - 1)
+            if t is not None and term(b, depth - 1) is None:
+                one = ir.const(1.0, "float") if t.weight is None else t.weight
+                return replace(t, weight=div(one, b))
         case "*":
             a, b = found.args
             for x, y in ((a, b), (b, a)):
@@ -175,7 +189,8 @@ def indexed_sum(s: ir.Scalar) -> Shifted | None:
         none = op_bool("==", t.weight, ir.const(0.0, t.weight.dtype))
         exponent = choose(none, ir.const(LOWEST, exponent.dtype), exponent)
     peak = _like(node, "max", exponent)
-    top = op("exp", sub(t.exponent, finite(op("stop_grad", ir.read(peak, own)))))
+    gap = sub(t.exponent, finite(op("stop_grad", ir.read(peak, own))))
+    top = op("exp", gap if t.weight is None else bounded(gap, t.weight))
     total = _like(node, "sum", top if t.weight is None else mul(t.weight, top))
     here = op("stop_grad", ir.read(peak, s.places))
     return Shifted(here, ir.read(total, s.places), (), (s,), t.weight is not None)
@@ -192,6 +207,8 @@ def _like(node: ir.Comp | ir.Scatter, reduce: str, body: ir.Scalar) -> ir.Tensor
 
 def _has_shift(exponent: ir.Scalar) -> bool:
     """Is it z - m with a shift m that these rules made?"""
+    if isinstance(exponent, ir.Op) and exponent.name == "select":
+        exponent = exponent.args[2]
     if not isinstance(exponent, ir.Op) or exponent.name != "-":
         return False
     shift = exponent.args[1]
@@ -203,10 +220,10 @@ def _has_shift(exponent: ir.Scalar) -> bool:
 
 def is_shifted(exponent: ir.Scalar, node: ir.Comp | ir.Scatter) -> bool:
     """Is it z - max z, over what the node sums?"""
-    if not isinstance(exponent, ir.Op) or exponent.name != "-":
-        return False
     if _has_shift(exponent):
         return True
+    if not isinstance(exponent, ir.Op) or exponent.name != "-":
+        return False
     z, shift = exponent.args
     if isinstance(shift, ir.Op) and shift.name == "stop_grad":
         shift = shift.args[0]

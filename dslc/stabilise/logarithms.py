@@ -68,6 +68,12 @@ def log_exp(s: ir.Op) -> ir.Scalar | None:
     return None if inner is None else inner.args[0]
 
 
+def log1p_expm1(s: ir.Op) -> ir.Scalar | None:
+    """log1p(expm1 x) = x"""
+    inner = seen(s.args[0], "expm1")
+    return None if inner is None else inner.args[0]
+
+
 def exp_log(s: ir.Op) -> ir.Scalar | None:
     """exp(log x) = x for x >= 0, NaN below"""
     inner = seen(s.args[0], "log")
@@ -115,6 +121,16 @@ def log_erfc(s: ir.Op) -> ir.Scalar | None:
     return choose(far, tail, op("log", op("erfc", choose(far, one, x))))
 
 
+def log_cosh(s: ir.Op) -> ir.Scalar | None:
+    """log(cosh(x)) = |x| + softplus(-2 |x|) - log 2"""
+    inner = seen(s.args[0], "cosh")
+    if inner is None:
+        return None
+    x = inner.args[0]
+    size = choose(op_bool(">=", x, ir.const(0.0, x.dtype)), x, negative(x))
+    return sub(add(size, op("softplus", mul(number(-2.0), size))), number(math.log(2)))
+
+
 def log_power(s: ir.Op) -> ir.Scalar | None:
     """log(x^n) = n log |x| for even n, n log x for others; log(sqrt x) = log(x) / 2"""
     inner = seen(s.args[0], "^", "pow", "sqrt", "*")
@@ -138,7 +154,7 @@ def log_root(s: ir.Op) -> ir.Scalar | None:
 
 
 #: functions whose logarithm has a form of its own
-TRANSPARENT = ("exp", "sigmoid", "erfc")
+TRANSPARENT = ("exp", "sigmoid", "erfc", "cosh")
 
 
 def has_own_logarithm(s: ir.Scalar, depth: int = 4) -> bool:
@@ -152,6 +168,16 @@ def has_own_logarithm(s: ir.Scalar, depth: int = 4) -> bool:
     if name in TRANSPARENT:
         return True
     return product_of(s) is not None or determinant_of(s) is not None or exponential_sum(s) is not None
+
+
+def log_to_base(s: ir.Op) -> ir.Scalar | None:
+    """log2(x) = log(x) / log 2, log10(x) = log(x) / log 10, where log(x) has a form of its own"""
+    x = s.args[0]
+    shifted = seen(x, "+", "-")
+    near_one = shifted is not None and any(is_one(a) for a in shifted.args)
+    if not near_one and not has_own_logarithm(x) and difference_of_exponentials(x) is None:
+        return None
+    return mul(number(1 / math.log(2 if s.name == "log2" else 10)), op("log", x))
 
 
 def log_of_product(s: ir.Op) -> ir.Scalar | None:

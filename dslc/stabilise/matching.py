@@ -20,10 +20,22 @@ def op(name: str, *args: ir.Scalar) -> ir.Scalar:
 
 
 def negative(x: ir.Scalar) -> ir.Scalar:
-    """-x, and x for -x."""
-    if isinstance(x, ir.Op) and x.name == "neg":
-        return x.args[0]
-    return ir.const(-x.value, x.dtype) if isinstance(x, ir.Const) else op("neg", x)
+    """-x: x for -x, and with the sign of a number changed where there is one."""
+    if isinstance(x, ir.Const):
+        return ir.const(-x.value, x.dtype)
+    match x:
+        case ir.Op("neg"):
+            return x.args[0]
+        case ir.Op("/") if is_number(x.args[1]):
+            return ir.op("/", (x.args[0], negative(x.args[1])), x.dtype)
+        case ir.Op("*") if is_number(x.args[0]):
+            return ir.op("*", (negative(x.args[0]), x.args[1]), x.dtype)
+    return op("neg", x)
+
+
+def is_number(s: ir.Scalar) -> bool:
+    """Is it known without any input?"""
+    return isinstance(s, ir.Const) or (isinstance(s, ir.Op) and all(isinstance(x, ir.Const) for x in s.args))
 
 
 def half(x: ir.Scalar) -> ir.Scalar:

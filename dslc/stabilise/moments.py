@@ -11,7 +11,7 @@ from dslc.ir.algebra import choose, div, mul, sub
 from dslc.ops.elementary import is_square
 from dslc.sizes import Size, tidy
 from dslc.stabilise.exponential_sums import op_bool
-from dslc.stabilise.matching import constant, op, renumbered, see, seen
+from dslc.stabilise.matching import constant, head, op, renumbered, see, seen
 
 
 def _radicand(s: ir.Op) -> ir.Scalar | None:
@@ -99,7 +99,7 @@ class Monomial:
 
 
 def _monomial(s: ir.Scalar, depth: int = 5) -> Monomial | None:
-    if depth == 0:
+    if depth == 0 or head(s) not in ("", "*", "/", "^", "cast"):
         return None
     s = see(s)
     match s:

@@ -21,24 +21,26 @@ NodeRule = Callable[[ir.Comp], ir.Tensor | None]
 #: operation -> the rules that look at it, tried in order
 RULES: dict[str, tuple[Rule, ...]] = {
     "log": (
-        softmax.log_sum_exp, logarithms.log_exp, logarithms.log_sigmoid, logarithms.log_erfc,
+        softmax.log_sum_exp, logarithms.log_exp, logarithms.log_sigmoid, logarithms.log_erfc, logarithms.log_cosh,
         logarithms.log_of_difference, logarithms.log_one_plus, logarithms.log_one_minus, logarithms.log_prod,
         logarithms.log_det, logarithms.log_power, logarithms.log_root, logarithms.log_of_product,
     ),
-    "log1p": (logarithms.softplus, logarithms.log1p_of_negative),
+    "log2": (logarithms.log_to_base,),
+    "log10": (logarithms.log_to_base,),
+    "log1p": (logarithms.softplus, logarithms.log1p_expm1, logarithms.log1p_of_negative),
     "exp": (logarithms.exp_log, softmax.exp_of_log_share),
     "+": (complements.one_plus,),
     "-": (
-        complements.one_minus, complements.exp_minus_one, complements.hyperbolic_sine, softmax.minus_log_sum,
-        moments.covariance,
+        complements.one_minus, complements.exp_minus_one, complements.centred_sigmoid, complements.hyperbolic_sine,
+        softmax.minus_log_sum, moments.covariance,
     ),
     "*": (complements.product_of_exponentials, softmax.softmax_by_product),
     "/": (
         complements.hyperbolic_tangent, softmax.logistic, complements.quotient_of_exponentials,
-        complements.sign_as_quotient, softmax.softmax, softmax.softmax_over_product,
+        softmax.softmax, softmax.softmax_over_product,
     ),
-    "^": (moments.hypotenuse, moments.norm, softmax.inverse_of_logistic_sum),
-    "pow": (moments.hypotenuse, moments.norm, softmax.inverse_of_logistic_sum),
+    "^": (moments.hypotenuse, moments.norm, softmax.logistic_power),
+    "pow": (moments.hypotenuse, moments.norm, softmax.logistic_power),
     "sqrt": (moments.hypotenuse, moments.norm),
 }  # fmt: skip
 

@@ -150,8 +150,13 @@ def exp_of_log_share(s: ir.Op) -> ir.Scalar | None:
 
 
 def logistic(s: ir.Op) -> ir.Scalar | None:
-    """a / (1 + exp x) = a sigmoid(-x); exp(x) / (exp x + exp y) = sigmoid(x - y)"""
+    """a / (1 + exp x)^n = a sigmoid(-x)^n; exp(x) / (exp x + exp y) = sigmoid(x - y)"""
     top, bottom = s.args
+    power = seen(bottom, "^")
+    if power is not None and isinstance(power.args[1], ir.Const) and power.args[1].value > 0:
+        n = power.args[1]
+        share = inverse_of_logistic_sum(power.args[0], n)
+        return None if share is None else mul(top, share)
     pair = two_exponents(bottom)
     if pair is None:
         return None
@@ -183,14 +188,19 @@ def _gap(p: ir.Scalar, q: ir.Scalar) -> ir.Scalar:
     return negative(q) if constant(p) == 0 else sub(p, q)
 
 
-def inverse_of_logistic_sum(s: ir.Op) -> ir.Scalar | None:
+def inverse_of_logistic_sum(s: ir.Scalar, n: ir.Const) -> ir.Scalar | None:
+    """(1 + exp x)^-n as sigmoid(-x)^n"""
+    pair = two_exponents(s)
+    for p, q in () if pair is None else (pair, pair[::-1]):
+        if constant(p) == 0:
+            share = op("sigmoid", negative(q))
+            return share if n.value == 1 else ir.op("^", (share, n), share.dtype)
+    return None
+
+
+def logistic_power(s: ir.Op) -> ir.Scalar | None:
     """(1 + exp x)^-n = sigmoid(-x)^n"""
     n = s.args[1]
     if not isinstance(n, ir.Const) or not n.value < 0:
         return None
-    pair = two_exponents(s.args[0])
-    for p, q in () if pair is None else (pair, pair[::-1]):
-        if constant(p) == 0:
-            share = op("sigmoid", negative(q))
-            return share if n.value == -1 else ir.op("^", (share, ir.const(-n.value, n.dtype)), s.dtype)
-    return None
+    return inverse_of_logistic_sum(s.args[0], ir.const(-n.value, n.dtype))
