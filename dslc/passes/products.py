@@ -92,7 +92,10 @@ def _sink(s: ir.Op) -> ir.Scalar | None:
 def times(factors: Iterable[ir.Scalar], dtype: str) -> ir.Scalar | None:
     result: ir.Scalar | None = None
     for x in factors:
-        result = x if result is None else ir.op("*", (result, x), dtype)
+        if result is None:
+            result = x
+        else:  # sizes stay whole numbers
+            result = ir.op("*", (result, x), dtype if is_float(result.dtype) or is_float(x.dtype) else "i64")
     return result
 
 

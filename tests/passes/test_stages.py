@@ -19,7 +19,7 @@ SPECS = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "specs").glob("*/
 
 #: one of each kind for a quick run
 QUICK = {
-    "logistic", "mlp", "maxout", "cnn", "gru", "gcn", "gat", "lru", "aft", "vit", "encoder_decoder", "hessian",
+    "logistic", "mlp", "maxout", "cnn", "gru", "gcn", "gat", "lru", "aft", "mixer", "hessian",
 }  # fmt: skip
 LARGE = {"gpt12"}
 

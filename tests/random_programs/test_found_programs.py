@@ -1,0 +1,111 @@
+"""Programs that were wrong once, each cut down to what it takes to show it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from comparison import SKIPPED, Case, compare
+from generator import Program
+
+FOUND = {
+    "a place that shares its variable with another place": """
+    y[i: 4, j: 3] = sin((w[i + j, j] else 0.3)) * w[1, j]
+""",
+    "a scatter whose body does not depend on all of its ranges": """
+    y[j: 4] = sum[l: 4](sin(w[0, clamp(3*j - 1)]))
+""",
+    "an adjoint that is a sum of selects, times infinity": """
+    y[i: T] = sum[l: 2](softmax[l](square((x[0, l - i - 2] else w[0, 0]))) * x[0, i])
+""",
+    "a running maximum, twice differentiated": """
+    m[i] = cummax[i](v[i])
+    y[k: 2] = sin(m[0]) * cos(m[1]) * m[2] + k
+""",
+    "a running product, twice differentiated": """
+    m[i] = cumprod[i](v[i])
+    y[k: 2] = sin(m[0]) * cos(m[1]) * m[2] + k
+""",
+    "a prefix of values of another dtype": """
+    d[i, j], y[i, j] = prefix[i](after, sin(z[i, j]), z[i, j])
+""",
+    "a loop over values of another dtype": """
+    y = x
+    for l in 0..3:
+        y = 1.5 * tanh(bent(y))
+""",
+    "a draw inside of a function": """
+    y[i: N] = log(uniform[i: N]() + 0.5) * x[i, 0]
+""",
+    "a sum inside of a block of rows": """
+    u[i: N, j: T] = x[i, j] * v[wrap(2*i - 2)]
+    k[i: 2] = sin(u[N - 1, 0]) * i
+    y[i: N] = u[i, 0] * cos(0.6 * i) * sum[j](k[j] * cos(0.6 * j + 0.4))
+""",
+    "a sum of numbers inside of a block of rows": """
+    a[i: N, j: N] = var[k: 3](0.3) + (2 + i / 2 if i == j else 0)
+    y[:, :] = inv(a[:, :])
+""",
+    "two whole numbers in a denominator": """
+    y[i: 3, j: T] = (0.5 if j > 1 else (mean[m: N](v[i]) / 3))
+""",
+    "a position that is computed": """
+    a = argmin[i](v[i])
+    y[i: T] = x[clamp(a), i] * v[0]
+""",
+}
+
+HEAD = """
+fn after(a1, b1, a2, b2) -> (a, b):
+    a = a1 * a2
+    b = a2 * b1 + b2
+
+fn bent(x: [P, Q]) -> y:
+    y[i: P, j: Q] = sin(x[i, j])
+
+model m(x: f64[N, T], z: f32[T, T]) -> y where T >= 3:
+    param w: [4, 3] ~ normal
+    param v: [3] ~ normal
+"""
+TRAIN = """
+train m(x, z) where T >= 3:
+    y = m(x, z)
+    minimize sum(sin(y))
+    using sgd(lr = 0.1)
+"""
+
+
+@dataclass(frozen=True)
+class Written(Program):
+    """A program that a person wrote; its data are positive."""
+
+    def data(self, name: str, shape: tuple[int, ...], dtype: str, role: str) -> Any:
+        return np.random.default_rng([self.seed, *name.encode()]).uniform(0.2, 1.4, shape)
+
+
+def written(body: str, **sizes: int) -> Written:
+    return Written(HEAD + body.lstrip("\n") + TRAIN, {"N": 2, "T": 4, **sizes}, {}, 3, Counter())
+
+
+@pytest.mark.parametrize("what", FOUND)
+def test_programs_that_were_wrong_once(what: str) -> None:
+    compare(written(FOUND[what]))
+    compare(written(FOUND[what], N=1, T=3))
+
+
+def test_a_kink_is_skipped_and_counted() -> None:
+    before = SKIPPED.total()
+    case = Case(written("    y[i: N] = relu(x[i, 0] - stop_grad(x[i, 0])) * v[0]\n"))
+    case.check_differences()
+    assert SKIPPED.total() == before + 1
+
+
+def test_a_wrong_gradient_is_noticed() -> None:
+    case = Case(written("    y[i: N] = sin(x[i, 0]) * v[0]\n"))
+    case.expected["x"][0, 0] += 1e-4
+    for check in (case.check_stabilised, case.check_torch, case.check_differences):
+        with pytest.raises(AssertionError):
+            check()
