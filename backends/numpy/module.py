@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.lower import Line, Lowering
+from dslc.backends.numpy.manifest import manifest
 from dslc.backends.numpy.operations import HELPERS
 from dslc.backends.numpy.text import DTYPES, size_code
 from dslc.backends.numpy.weights import SAVE, SAVE_WITH_STATE
@@ -61,10 +62,17 @@ class Function:
     def text(self) -> str:
         lines = ['@np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")']
         lines += [f"def {self.name}({', '.join(self.arguments)}):", f'    """{self.doc}"""']
-        lines += [f"    {x}" for x in self.prologue]
-        lines += _commented(self.lowering.lines)
-        lines += [f"    {x}" for x in self.epilogue]
-        return "\n".join(lines)
+        rest = [*_commented(self.lowering.lines), *(f"    {x}" for x in self.epilogue)]
+        lines += [f"    {x}" for x in self.prologue if self.needed(x, rest)]
+        return "\n".join([*lines, *rest])
+
+    def needed(self, line: str, rest: list[str]) -> bool:
+        """Is a size that is read off an argument used anywhere?"""
+        size = re.fullmatch(r"(\w+) = \w+\.shape\[\d+\]", line)
+        if size is None:
+            return True
+        code = [x.split("  # ")[0] for x in (*self.prologue, *rest) if not x.lstrip().startswith("#") and x != line]
+        return any(re.search(rf"\b{size[1]}\b", x) for x in code)
 
 
 def _commented(lines: Sequence[Line]) -> list[str]:
@@ -114,10 +122,11 @@ def generate(
     """The text of the module of a model, with training when the spec has a `train` for it."""
     text = ModuleText(model.name, source, FLOATS[dtype])
     forward_program = pipeline.forward(model)
+    programs = {"forward": forward_program}
     parts = [forward_function(text, model, forward_program)]
     unit = forward_program.unit
     if train is not None:
-        program = pipeline.training(train)
+        program = programs["loss_grad_metrics"] = pipeline.training(train)
         unit = program.unit
         parts.append(gradient_function(text, train, program))
         parts.append(evaluation_function(text, train, pipeline.evaluation(train)))
@@ -131,6 +140,7 @@ def generate(
         blocks += optimizer_functions(text, train, optimizer, unit)
     helpers = "\n\n\n".join(helper_texts(text.used))
     blocks.append((SAVE_WITH_STATE if unit.states else SAVE).strip())
+    blocks.append(manifest(programs, dtype))
     blocks.append(
         "# ---- what the functions above are made of ----\n" + ENTRY.rstrip() + ("\n\n\n" + helpers if helpers else "")
     )
@@ -503,7 +513,8 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
         call.append('opt["state"]')
     if text.random:
         call.append('seed=opt["seed"] + step')
-    step.append(f'    opt["loss"], grads, opt["metrics"], state = loss_grad_metrics({", ".join(call)})')
+    target = "state" if unit.states else "_"
+    step.append(f'    opt["loss"], grads, opt["metrics"], {target} = loss_grad_metrics({", ".join(call)})')
     if unit.states:
         step.append('    opt["state"].update(state)')
     if "grad_norm" in needed:

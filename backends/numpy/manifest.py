@@ -1,0 +1,39 @@
+"""The table of a module that says what its functions cost and which spec lines they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dslc.cost import Cost, Row, costs, total
+from dslc.pipeline import Lowered
+from dslc.sizes import show
+
+
+def manifest(programs: Mapping[str, Lowered], dtype: str) -> str:
+    """`MANIFEST`, with an entry for each function: formulas of the sizes for operations and bytes, values by line."""
+    lines = ["#: function -> operations, bytes, bytes saved for the gradients, and the spec lines of its values"]
+    lines.append("MANIFEST = {")
+    for function, program in programs.items():
+        backward = [*program.gradients().values()]
+        rows = costs([*program.values().values(), *program.states().values()], backward, dtype)
+        lines.append(f'    "{function}": {{')
+        lines += [f'        "{key}": "{value}",' for key, value in formulas(total(rows).at({})).items()]
+        lines.append('        "lines": {')
+        lines += [f'            "{line}": "{names}",' for line, names in by_line(rows).items()]
+        lines += ["        },", "    },"]
+    return "\n".join([*lines, "}"])
+
+
+def formulas(cost: Cost) -> dict[str, str]:
+    found = {"flops": cost.operations, "bytes": cost.read + cost.written, "saved": cost.saved}
+    return {key: show(size) for key, size in found.items()}
+
+
+def by_line(rows: list[Row]) -> dict[str, str]:
+    """The values of a function by the spec line that defines them."""
+    found: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.span.source.text and row.name and not row.backward:
+            file = row.span.source.name.rsplit("/", 1)[-1]
+            found.setdefault(f"{file}:{row.span.line}", {})[row.name] = None
+    return {line: ", ".join(names) for line, names in sorted(found.items())}

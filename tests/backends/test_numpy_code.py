@@ -1,0 +1,65 @@
+"""How generated NumPy modules read: as long as the spec asks for, nothing computed in vain, blocks that change nothing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from dslc.backends.numpy import blocks
+from dslc.compiler import compile_text
+from tests.backends.test_numpy_specs import test_the_module_of_a_spec_agrees_with_the_interpreter as agrees
+
+ROOT = Path(__file__).parents[2]
+READ = ["specs/mlp/mlp.dsl", "specs/transformer/gpt.dsl", "specs/convolution/cnn.dsl", "specs/recurrent/gru.dsl"]
+
+
+def test_a_deep_model_has_the_module_of_a_shallow_one() -> None:
+    four, many = (compile_text(ROOT / "specs/transformer/gpt.dsl", settings={"depth": n}) for n in (4, 48))
+    assert len(many.splitlines()) <= 1.2 * len(four.splitlines())
+
+
+@pytest.mark.parametrize("path", READ)
+def test_nothing_is_computed_in_vain(path: str) -> None:
+    tree = ast.parse(compile_text(ROOT / path))
+    for function in (x for x in tree.body if isinstance(x, ast.FunctionDef)):
+        names = [x for x in ast.walk(function) if isinstance(x, ast.Name)]
+        stored = Counter(x.id for x in names if isinstance(x.ctx, ast.Store))
+        loaded = Counter(x.id for x in names if isinstance(x.ctx, ast.Load))
+        assert not [name for name in stored if not loaded[name] and name != "_"], function.name
+
+
+@pytest.mark.parametrize("path", READ)
+def test_lines_come_with_the_spec_line(path: str) -> None:
+    text = compile_text(ROOT / path)
+    assert re.search(r"    # \w+\.dsl:\d+  \S", text)
+    assert "# gradient of " in text
+    assert not any(word in text for word in ("tmp", "temp0", "var_"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["specs/mlp/mlp.dsl", "specs/convolution/cnn.dsl", "specs/graph/gat.dsl", "specs/recurrent/lstm.dsl",
+     "specs/transformer/encoder_decoder.dsl", "specs/linear/poisson.dsl"],
+)  # fmt: skip
+def test_blocks_of_rows_change_nothing(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "LEAST_SIZE", 0)
+    monkeypatch.setattr(blocks, "LEAST_WORK", 0)
+    assert "in row_blocks(" in compile_text(ROOT / path).split("def train_step")[0]
+    agrees(path, tmp_path)
+
+
+def test_the_manifest_has_formulas() -> None:
+    space: dict[str, object] = {}
+    exec(compile_text(ROOT / "specs/mlp/mlp.dsl"), space)
+    manifest = space["MANIFEST"]
+    assert isinstance(manifest, dict)
+    # two products for each of 64 x 128, 128 x 128 and 128 x 10 weights, and less than a tenth on top
+    flops = int(manifest["forward"]["flops"].split("*N")[0])
+    weights = 2 * (64 * 128 + 128 * 128 + 128 * 10)
+    assert weights < flops < 1.1 * weights
+    assert manifest["forward"]["saved"] == "0"
+    assert "N" in manifest["loss_grad_metrics"]["saved"]
