@@ -71,7 +71,11 @@ class Function:
         size = re.fullmatch(r"(\w+) = \w+\.shape\[\d+\]", line)
         if size is None:
             return True
-        code = [x.split("  # ")[0] for x in (*self.prologue, *rest) if not x.lstrip().startswith("#") and x != line]
+        code = [
+            re.sub(r'"[^"]*"', "", x.split("  # ")[0])
+            for x in (*self.prologue, *rest)
+            if not x.lstrip().startswith("#") and x != line
+        ]
         return any(re.search(rf"\b{size[1]}\b", x) for x in code)
 
 
@@ -171,9 +175,10 @@ def prepare(text: ModuleText, unit: Unit, with_seed: bool) -> tuple[Lowering, li
     prologue: list[str] = []
     for name, node in inputs:
         low.names[node] = name
-        shape = "".join(f"{size_code(s)!r}, " if not isinstance(s, int) else f"{s}, " for s in node.shape)
+        shape = ", ".join(f'"{size_code(s)}"' if not isinstance(s, int) else f"{s}" for s in node.shape)
+        shape += "," if len(node.shape) == 1 else ""
         dtype = low.numpy_dtype(node.dtype) if node.dtype in ("float", "f32") else DTYPES[node.dtype]
-        prologue.append(f'{name} = entry("{name}", {name}, {dtype}, ({shape.strip()}))')
+        prologue.append(f'{name} = entry("{name}", {name}, {dtype}, ({shape}))')
     for symbol, (name, axis) in where.items():
         prologue.append(f"{symbol} = {name}.shape[{axis}]")
     if states:

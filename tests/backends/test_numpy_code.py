@@ -1,4 +1,4 @@
-"""How generated NumPy modules read: as long as the spec asks for, nothing computed in vain, blocks that change nothing."""
+"""How generated NumPy modules read: short, nothing computed in vain, blocks that change nothing."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
 from dslc.backends.numpy import blocks
+
 from dslc.compiler import compile_text
 from tests.backends.test_numpy_specs import test_the_module_of_a_spec_agrees_with_the_interpreter as agrees
 
