@@ -16,7 +16,7 @@ from dslc.backends.numpy.weights import SAVE, SAVE_WITH_STATE
 
 from dslc import pipeline
 from dslc.check import program as p
-from dslc.check.derivatives import tensors_in
+from dslc.check.dependence import tensors_in
 from dslc.ir import nodes as ir
 from dslc.ir.build import Builder, Unit, Value
 from dslc.passes.transform import everything

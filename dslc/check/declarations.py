@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dslc.check import call_arguments, definitions, equations, expressions, signatures, static_values, wording
-from dslc.check.derivatives import tensors_in
+from dslc.check.dependence import tensors_in
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
 from dslc.check.program import Expr, Index, ParamDecl, StateDecl, Tensor

@@ -5,25 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dslc.check import expressions, instance_calls, shapes, tensor_reads
+from dslc.check.dependence import depends
 from dslc.check.indices import Scope
-from dslc.check.program import (
-    AlongAxis,
-    CallFunction,
-    Define,
-    Derivative,
-    Expr,
-    External,
-    Join,
-    Loop,
-    Modes,
-    Read,
-    Remat,
-    Scan,
-    Scatter,
-    Stmt,
-    Tensor,
-)
-from dslc.check.renaming import operands
+from dslc.check.program import Derivative
 from dslc.check.values import NOTHING, Val, is_float, whole_tensor
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
@@ -97,89 +81,3 @@ def derivative(scope: Scope, node: t.Call, kind: str, given: list[Given]) -> Val
     output = frame.new_tensor(kind, wrt.dtype, shape, span=node.span, origins=origins)
     frame.emit(Derivative(kind, output, value, wrt, direction, node.span))
     return tensor_reads.whole(scope, output, node.span)
-
-
-# ---- dependence ----------------------------------------------------------------------------------
-
-
-def depends(body: list[Stmt], value: Tensor, on: Tensor) -> bool:
-    """Does `value` depend on `on` through the statements so far?"""
-    edges: dict[int, set[int]] = {}
-    for statement in _flat(body):
-        sources = {id(x) for x in _sources(statement)}
-        for target in _targets(statement):
-            edges.setdefault(id(target), set()).update(sources)
-    seen: set[int] = set()
-    stack = [id(value)]
-    while stack:
-        here = stack.pop()
-        if here == id(on):
-            return True
-        if here not in seen:
-            seen.add(here)
-            stack.extend(edges.get(here, ()))
-    return False
-
-
-def _flat(body: object) -> list[Stmt]:
-    found: list[Stmt] = []
-    stack: list[Stmt] = list(body)  # type: ignore[call-overload]
-    while stack:
-        statement = stack.pop()
-        found.append(statement)
-        if isinstance(statement, Scan | Remat):
-            stack.extend(statement.body)
-        elif isinstance(statement, Loop):
-            stack.extend(x for body in statement.passes for x in body)
-        elif isinstance(statement, Modes):
-            stack.extend((*statement.training, *statement.inference))
-    return found
-
-
-def _targets(statement: Stmt) -> list[Tensor]:
-    match statement:
-        case Define() | Scatter():
-            return [statement.tensor]
-        case AlongAxis() | CallFunction() | External():
-            return list(statement.outputs)
-        case Join() | Derivative():
-            return [statement.output]
-        case Modes():
-            return [joined for joined, _, _ in statement.joined]
-        case Scan():
-            return [c.tensor for c in statement.carried]
-    return []
-
-
-def _sources(statement: Stmt) -> list[Tensor]:
-    match statement:
-        case Define():
-            return tensors_in([statement.value])
-        case Scatter():
-            exprs = [statement.value, *(p.value for p in statement.positions if hasattr(p, "value"))]
-            return tensors_in(exprs) + ([statement.base] if statement.base is not None else [])
-        case AlongAxis() | CallFunction() | External() | Join():
-            return list(statement.args)
-        case Derivative():
-            return [statement.of, statement.wrt]
-        case Modes():
-            return [x for _, a, b in statement.joined for x in (a, b)]
-        case Scan():
-            return [c.start for c in statement.carried if c.start is not None]
-    return []
-
-
-def tensors_in(exprs: list[Expr]) -> list[Tensor]:
-    """The tensors that expressions read."""
-    found: list[Tensor] = []
-    seen: set[int] = set()
-    stack = list(exprs)
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, Read):
-            found.append(node.tensor)
-        stack.extend(operands(node))
-    return found
