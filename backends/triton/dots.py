@@ -1,0 +1,116 @@
+"""Contractions as kernel text: tiles on tensor cores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dslc.backends.triton.body import Axis, Body, product
+from dslc.backends.triton.kernels import (
+    KernelText,
+    block_for,
+    count_text,
+    index_line,
+    keep_value,
+    new_body,
+    output_pointers,
+    ragged,
+    store,
+    wide,
+    wish_of,
+)  # fmt: skip
+from dslc.backends.triton.text import ATOM, Text, aligned, atom, name_of, size_code
+
+from dslc.ir import nodes as ir
+from dslc.kernels.form import Kernel
+from dslc.sizes import Size
+
+
+def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> KernelText:
+    """Contractions in tiles on tensor cores, and the maps of their results."""
+    body = new_body(kernel, dtype, layered)
+    output_pointers(kernel, body)
+    extents = {n: product([kernel.sizes[v] for v in getattr(kernel, n)]) for n in ("batch", "rows", "columns")}
+    inners = {d.inner: product([kernel.sizes[v] for v in d.inner]) for d in kernel.dots}
+    most = 64 if len(kernel.dots) == 1 else 32
+    blocks: dict[str, int | str] = {
+        "BLOCK_ROWS": block_for(extents["rows"], 16, 64),
+        "BLOCK_COLUMNS": block_for(extents["columns"], 16, most),
+        "BLOCK_INNER": 16,
+    }
+    grid = dot_axes(body, kernel, extents, blocks)
+    names = {d.node: body.fresh(name_of(d.node, "total")) for d in kernel.dots}
+    for name in names.values():
+        body.line(f"{name} = tl.zeros((BLOCK_ROWS, BLOCK_COLUMNS), {body.float_type})")
+    for variables, extent in inners.items():
+        dot_loop(body, kernel, variables, extent, blocks["BLOCK_INNER"], names)
+    for node, member in kernel.members.items():
+        text = Text(names[node], (0, 2)) if node in names else keep_value(body, member.node, body.scalar(member.body))
+        body.values[node] = text
+        if node in kernel.stored:
+            store(body, member, text)
+    # a program holds a tile of sums for each contraction: eight warps keep it in registers
+    warps = 4 if blocks["BLOCK_ROWS"] == blocks["BLOCK_COLUMNS"] == 16 else 8
+    return KernelText(wish_of(kernel) + "_dot", body, blocks, grid, warps, 2, list(kernel.stored), list(kernel.members))
+
+
+def dot_axes(body: Body, kernel: Kernel, extents: Mapping[str, Size], blocks: Mapping[str, int | str]) -> list[str]:
+    """The index lines of a contraction, and its grid."""
+    row_tiles = count_text(extents["rows"], blocks["BLOCK_ROWS"])
+    grid = [row_tiles, count_text(extents["columns"], blocks["BLOCK_COLUMNS"])]
+    is_wide = wide(kernel.sizes)
+    row_pid = "tl.program_id(0)"
+    if kernel.batch:
+        sizes = tuple(kernel.sizes[v] for v in kernel.batch)
+        batch = Axis(-1, body.fresh("batch"), kernel.batch, sizes, 0, False, True)
+        body.axes.append(batch)
+        tiles = f"tl.cdiv({body.size(extents['rows'])}, BLOCK_ROWS)"
+        body.line(f"{batch.name} = {'tl.program_id(0).to(tl.int64)' if is_wide else 'tl.program_id(0)'} // {tiles}")
+        row_pid = f"(tl.program_id(0) % {tiles})"
+        grid[0] = f"{atom(size_code(extents['batch']))} * {row_tiles}"
+    for number, name, pid in ((0, "rows", row_pid), (2, "columns", "tl.program_id(1)")):
+        block = f"BLOCK_{name.upper()}"
+        variables: tuple[int, ...] = getattr(kernel, name)
+        sizes = tuple(kernel.sizes[v] for v in variables)
+        axis = Axis(number, body.fresh(name), variables, sizes, 0, ragged(extents[name], blocks[block]))
+        body.axes.append(axis)
+        body.line(index_line(axis.name, pid, block, is_wide))
+    return grid
+
+
+def dot_loop(
+    body: Body, kernel: Kernel, variables: tuple[int, ...], extent: Size, block: int | str, names: Mapping[ir.Comp, str]
+) -> None:
+    """One run over an inner axis, for all contractions that sum over it."""
+    sizes = tuple(kernel.sizes[v] for v in variables)
+    inner = Axis(1, body.fresh("inner"), variables, sizes, 1, ragged(extent, block))
+    body.axes.append(inner)
+    start = body.fresh("start")
+    body.open(f"for {start} in range(0, {body.size(extent)}, BLOCK_INNER):")
+    body.line(f"{inner.name} = {start} + tl.arange(0, BLOCK_INNER)")
+    for dot in kernel.dots:
+        if dot.inner == variables:
+            left = side(body, dot.left, (0, 1), inner, ("BLOCK_ROWS", "BLOCK_INNER"))
+            right = side(body, dot.right, (1, 2), inner, ("BLOCK_INNER", "BLOCK_COLUMNS"))
+            name = names[dot.node]
+            body.line(f'{name} = tl.dot({left}, {right}, {name}, input_precision="ieee")')
+    body.close()
+    body.axes.remove(inner)
+
+
+def side(body: Body, s: ir.Scalar, axes: tuple[int, int], inner: Axis, shape: tuple[str, str], depth: int = 1) -> str:
+    """One side of a contraction over its full tile, 0 outside the inner axis."""
+    text = body.scalar(s)
+    if isinstance(s, ir.Read) and text.axes == axes and s.tensor not in body.tiles:
+        return text.code
+    mask = body.mask(inner.number)
+    line = aligned([text, Text("", axes)])[0][0]
+    if mask is not None:
+        guard = aligned([mask, Text("", axes)])[0][0]
+        line = Text(f"tl.where({guard.code}, {line.code}, 0.0)", tuple(sorted({*text.axes, inner.number})), ATOM, depth)
+    if line.axes != axes:
+        if line.axes:
+            code = f"tl.broadcast_to({line.code}, {', '.join(shape)})"
+        else:
+            code = f"tl.full(({', '.join(shape)}), {line.code}, {body.float_type})"
+        line = Text(code, axes, ATOM, depth)
+    return line.code if len(line.code) < 60 else body.named("side", Text(line.code, axes, ATOM, depth)).code

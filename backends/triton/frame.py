@@ -1,0 +1,221 @@
+"""Where the lines of a kernel are written: names, open loops, tile axes and their variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from dslc.backends.triton.scalars import DEVICE
+from dslc.backends.triton.text import ATOM, TIMES, Text, atom, name_of, size_code, symbols
+
+from dslc.ir import nodes as ir
+from dslc.sizes import Size, tidy
+from dslc.source import NOWHERE
+
+#: names that a kernel may not use for its own values
+RESERVED = DEVICE | {
+    "tl", "triton", "torch", "math", "seed", "device", "params", "state", "entry", "below", "PARAMS", "STATE", "DTYPE",
+    "pid", "in", "is", "if", "or", "and", "not", "as", "for", "def", "int", "float", "range", "min", "max", "sum",
+    "len", "print", "lambda", "return", "abs", "round", "pow", "exp",
+}  # fmt: skip
+
+
+class CannotLower(Exception):
+    """Something that this backend cannot do; the caller shows the spec line."""
+
+    def __init__(self, what: str, node: ir.Node):
+        self.what = what
+        self.span = getattr(node, "span", NOWHERE)
+        super().__init__(what)
+
+
+@dataclass
+class Axis:
+    """A tile axis: some variables of the kernel, flattened; `number` is its place among the axes of a tile."""
+
+    number: int
+    name: str
+    variables: tuple[int, ...]
+    sizes: tuple[Size, ...]
+    depth: int = 0
+    #: is the last block cut off?
+    ragged: bool = True
+    #: one value in each program
+    single: bool = False
+
+    @property
+    def extent(self) -> Size:
+        count: Size = 1
+        for size in self.sizes:
+            count = tidy(count * size)
+        return count
+
+
+@dataclass
+class Frame:
+    """Lines of one kernel, and what is known at this point of it."""
+
+    dtype: str  # "f32" or "f64": what floats are
+    node: ir.Node
+    axes: list[Axis] = field(default_factory=list)
+    #: lines of the open loops, outermost first
+    scopes: list[list[str]] = field(default_factory=lambda: [[]])
+    done: list[dict[ir.Scalar, Text]] = field(default_factory=lambda: [{}])
+    memo: list[dict[object, Text]] = field(default_factory=lambda: [{}])
+    headers: list[str] = field(default_factory=list)
+    values: dict[ir.Node, Text] = field(default_factory=dict)
+    #: members that are computed where they are read
+    lazy: dict[ir.Node, ir.Scalar] = field(default_factory=dict)
+    #: blocks of tiles, written when they are first read
+    tiles: dict[ir.Node, Callable[[], Text]] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=lambda: set(RESERVED))
+    pointers: dict[ir.Node, str] = field(default_factory=dict)
+    numbers: dict[str, str] = field(default_factory=dict)
+    steps: dict[ir.Step, str] = field(default_factory=dict)
+    #: steps that a loop of the kernel itself counts
+    counted: dict[ir.Step, str] = field(default_factory=dict)
+    uses: dict[ir.Scalar, int] = field(default_factory=dict)
+    helpers: set[str] = field(default_factory=set)
+    random: bool = False
+    #: tensors of which the host passes one layer: how many leading places it has looked up
+    layered: dict[ir.Node, int] = field(default_factory=dict)
+    layer_steps: dict[ir.Node, tuple[int, ...]] = field(default_factory=dict)
+    #: is the read at hand one that may be outside?
+    guarded: bool = False
+
+    # ---- names and lines
+
+    @property
+    def float_type(self) -> str:
+        return "tl.float64" if self.dtype == "f64" else "tl.float32"
+
+    def fresh(self, wish: str) -> str:
+        base = re.sub(r"\W+", "_", wish).strip("_") or "value"
+        if base[0].isdigit():
+            base = f"v_{base}"
+        name, k = base, 2
+        while name in self.taken:
+            name, k = f"{base}_{k}", k + 1
+        self.taken.add(name)
+        return name
+
+    def line(self, text: str, depth: int | None = None) -> None:
+        self.scopes[-1 if depth is None else depth].append(text)
+
+    def open(self, header: str) -> None:
+        """Start a loop; lines that do not depend on it may still be written before it."""
+        self.headers.append(header)
+        self.scopes.append([])
+        self.done.append({})
+        self.memo.append({})
+
+    def close(self) -> None:
+        inner = self.scopes.pop()
+        self.done.pop()
+        self.memo.pop()
+        self.scopes[-1].append(self.headers.pop())
+        self.scopes[-1] += [f"    {x}" for x in inner]
+
+    def named(self, wish: str, text: Text) -> Text:
+        name = self.fresh(wish)
+        self.line(f"{name} = {bare(text.code)}", text.depth)
+        return Text(name, text.axes, ATOM, text.depth)
+
+    def size(self, size: Size) -> str:
+        """A size inside the kernel; its symbols become arguments."""
+        for name in sorted(symbols(size)):
+            self.numbers.setdefault(name, name)
+            self.taken.add(name)
+        return size_code(size)
+
+    def pointer(self, tensor: ir.Node) -> str:
+        if tensor not in self.pointers:
+            self.pointers[tensor] = self.fresh(f"{name_of(tensor)}_ptr")
+        return self.pointers[tensor]
+
+    def step_depth(self, step: ir.Step) -> int:
+        """The loop of the kernel that counts a step; 0 if the host counts it."""
+        return 1 if step in self.counted else 0
+
+    def step(self, step: ir.Step) -> str:
+        if step in self.counted:
+            return self.counted[step]
+        if step not in self.steps:
+            self.steps[step] = self.fresh(step.name or "t")
+        return self.steps[step]
+
+    # ---- variables
+
+    def axis_of(self, variable: int) -> Axis:
+        return next(a for a in self.axes if variable in a.variables)
+
+    def on(self, axis: Axis, code: str, level: int = ATOM) -> Text:
+        return Text(code, () if axis.single else (axis.number,), level, axis.depth)
+
+    def recall(self, key: object) -> Text | None:
+        for table in reversed(self.memo):
+            if key in table:
+                return table[key]
+        return None
+
+    def run(self, axis: Axis, first: int, last: int) -> Text:
+        """Variables first .. last of an axis as one number."""
+        count = len(axis.variables)
+        if axis.name == "0":
+            return Text("0")
+        if first == 0 and last == count - 1:
+            return self.on(axis, axis.name)
+        key = (axis.name, first, last)
+        known = self.recall(key)
+        if known is not None:
+            return known
+        code = axis.name
+        after = product(axis.sizes[last + 1 :])
+        here = product(axis.sizes[first : last + 1])
+        if after != 1:
+            code = f"{code} // {atom(self.size(after))}"
+        if first > 0:
+            code = f"({code}) % {atom(self.size(here))}" if after != 1 else f"{code} % {atom(self.size(here))}"
+        made = self.named(index_name(axis, first, last), self.on(axis, code, TIMES))
+        self.memo[axis.depth][key] = made
+        return made
+
+    def variable(self, number: int) -> Text:
+        axis = self.axis_of(number)
+        place = axis.variables.index(number)
+        return self.run(axis, place, place)
+
+    def scalar(self, root: ir.Scalar) -> Text:
+        """A scalar as text; written by those who know operations."""
+        raise NotImplementedError
+
+    def converted(self, s: ir.Scalar, dtype: str) -> Text:
+        raise NotImplementedError
+
+
+def bare(code: str) -> str:
+    """An expression without parentheses around the whole of it.
+
+    >>> bare("(a < b)"), bare("(a) * (b)")
+    ('a < b', '(a) * (b)')
+    """
+    depth = 0
+    for k, c in enumerate(code):
+        depth += (c == "(") - (c == ")")
+        if depth == 0:
+            return code[1:-1] if code.startswith("(") and k == len(code) - 1 else code
+    return code
+
+
+def product(sizes: Sequence[Size]) -> Size:
+    count: Size = 1
+    for size in sizes:
+        count = tidy(count * size)
+    return count
+
+
+def index_name(axis: Axis, first: int, last: int) -> str:
+    """A name for some variables of an axis: after the symbols of their sizes."""
+    letters = [str(s).lower() if getattr(s, "is_Symbol", False) else "i" for s in axis.sizes[first : last + 1]]
+    return "".join(letters) if len(letters) == 1 else "_".join(letters)

@@ -1,0 +1,142 @@
+"""Functions of a generated module: their arguments, the checks of these, and the tables that they give back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dslc.backends.triton.host import Host, Registry
+from dslc.backends.triton.params import LOOPS, layer_path
+from dslc.backends.triton.text import HOST, TORCH, argument, size_code
+
+from dslc.check import program as p
+from dslc.ir import nodes as ir
+from dslc.ir.build import Unit
+from dslc.kernels.sums import every_node
+
+
+@dataclass
+class Function:
+    """One generated host function."""
+
+    name: str
+    arguments: list[str]
+    doc: str
+    host: Host
+    prologue: list[str] = field(default_factory=list)
+    epilogue: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        lines = [f"def {self.name}({', '.join(self.arguments)}):", f'    """{self.doc}"""']
+        lines += [f"    {x}" for x in (*self.prologue, *self.host.lines, *self.epilogue)]
+        return "\n".join(lines)
+
+
+def symbols(unit: Unit) -> dict[str, tuple[str, int]]:
+    """Where each symbolic size can be read off: input name and axis."""
+    found: dict[str, tuple[str, int]] = {}
+    for name, node in unit.inputs.items():
+        if node.role == "input":
+            for axis, size in enumerate(node.shape):
+                if not isinstance(size, int) and size.is_Symbol:
+                    found.setdefault(size.name, (argument(name), axis))
+    return found
+
+
+def started(registry: Registry, unit: Unit, roots: Sequence[ir.Tensor]) -> tuple[Host, list[str], list[str]]:
+    """A host whose inputs have names, the arguments, and the lines that check them."""
+    host = Host(registry)
+    where = symbols(unit)
+    inputs = [(n, x) for n, x in unit.inputs.items() if x.role == "input"]
+    has_states = any(x.role == "state" for x in unit.inputs.values())
+    host.taken |= {*where, *(argument(n) for n, _ in inputs), *HOST}
+    arguments = ["params", *(argument(n) for n, _ in inputs)]
+    if has_states:
+        arguments.append("state")
+    source = "params" if unit.params else "state" if has_states else ""
+    first = f"next(iter({source}.values())).device" if source else "default_device()"
+    prologue = [f"device = {first}"]
+    for name, node in inputs:
+        host.names[node] = argument(name)
+        shape = "".join(f"{s}, " if isinstance(s, int) else f'"{size_code(s)}", ' for s in node.shape).strip()
+        dtype = TORCH.get(node.dtype, "DTYPE")
+        prologue.append(f'{argument(name)} = entry("{name}", {argument(name)}, {dtype}, ({shape}), device)')
+    for symbol, (name, axis) in where.items():
+        prologue.append(f"{symbol} = {name}.shape[{axis}]")
+    reads = leading_places(roots)
+    for path, node in unit.inputs.items():
+        table = {"param": "params", "state": "state"}.get(node.role)
+        if table is None or node not in reads:
+            continue
+        if path not in unit.layers:
+            host.names[node] = host.fresh(path)
+            prologue.append(f'{host.names[node]} = {table}["{path}"]')
+            continue
+        prologue += bind_layers(host, unit, path, node, reads[node], table)
+    return host, arguments, prologue
+
+
+def bind_layers(
+    host: Host, unit: Unit, path: str, node: ir.Input, reads: set[tuple[ir.Place, ...]], table: str
+) -> list[str]:
+    """How the parameter of one layer is named: by the loops around it, or as a part of all of them in one tensor."""
+    depth = len(unit.layers[path])
+    leading = {places[:depth] for places in reads}
+    steps = {tuple(q.step.scan for q in places if isinstance(q, ir.At) and q.offset == 0) for places in leading}
+    if all(len(x) == depth for x in steps):
+        # formatted later with the names of the loop counters: the braces of the f-string itself are doubled
+        text = (
+            layer_path(unit, path, ["COUNTER"] * depth).replace("{", "{{").replace("}", "}}").replace("COUNTER", "{}")
+        )
+        host.layered[node] = (f"{table}[{text}]", depth)
+        return []
+    counts = [count for _, count in unit.layers[path]]
+    loops = " ".join(f"for {v} in range({count})" for v, count in zip(LOOPS, counts, strict=False))
+    host.names[node] = host.fresh(path)
+    shape = ", ".join(size_code(s) for s in node.shape)
+    return [f"{host.names[node]} = torch.stack([{table}[{layer_path(unit, path, LOOPS)}] {loops}]).view({shape})"]
+
+
+def leading_places(roots: Sequence[ir.Tensor]) -> dict[ir.Node, set[tuple[ir.Place, ...]]]:
+    """The places at which inputs are read."""
+    found: dict[ir.Node, set[tuple[ir.Place, ...]]] = {}
+    for node in every_node(list(roots)):
+        for s in (s for body in ir.bodies(node) for s in ir.scalars(body)):
+            if isinstance(s, ir.Read) and isinstance(s.tensor, ir.Input):
+                found.setdefault(s.tensor, set()).add(s.places)
+        whole = node.starts if isinstance(node, ir.Scan) else () if isinstance(node, ir.Comp) else ir.arguments(node)
+        for a in whole:
+            if isinstance(a, ir.Input):
+                found.setdefault(a, set()).add(())
+    for root in roots:
+        if isinstance(root, ir.Input):
+            found.setdefault(root, set()).add(())
+    return found
+
+
+def bounds(unit: Unit, tensors: Sequence[p.Tensor]) -> list[str]:
+    return [
+        f'below("{t.name}", {argument(t.name)}, {size_code(t.below)})'
+        for t in tensors
+        if t.below is not None and t.name in unit.inputs
+    ]
+
+
+def dictionary(values: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f'"{k}": {v}' for k, v in values.items()) + "}"
+
+
+def table(name: str, unit: Unit, tensors: Mapping[str, str]) -> list[str]:
+    """A dictionary by path; a tensor of several layers is taken apart."""
+    if not tensors:
+        return [f"{name} = {{}}"]
+    lines = [f"{name} = {{"]
+    for path, tensor in tensors.items():
+        if path not in unit.layers:
+            lines.append(f'    "{path}": {tensor},')
+            continue
+        counts = [count for _, count in unit.layers[path]]
+        loops = " ".join(f"for {v} in range({count})" for v, count in zip(LOOPS, counts, strict=False))
+        places = ", ".join(LOOPS[: len(counts)])
+        lines.append(f"    **{{{layer_path(unit, path, LOOPS)}: {tensor}[{places}] {loops}}},")
+    return [*lines, "}"]

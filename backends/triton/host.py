@@ -1,0 +1,312 @@
+"""The host side: buffers, views and launches, in the order of the steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dslc.backends.triton.dots import dot_kernel
+from dslc.backends.triton.frame import RESERVED, CannotLower
+from dslc.backends.triton.kernels import KernelText, map_kernel
+from dslc.backends.triton.matrices import external_kernel
+from dslc.backends.triton.others import along_kernel, results_of
+from dslc.backends.triton.recurrence import recurrence_kernel, results
+from dslc.backends.triton.rows import rows_kernel, split_kernels
+from dslc.backends.triton.stream import stream_text
+from dslc.backends.triton.text import POINTER, TORCH, name_of, size_code, word
+
+from dslc.ir import nodes as ir
+from dslc.kernels.form import Kernel, Loop, Other, Step
+from dslc.sizes import Size
+from dslc.source import NOWHERE, Span
+
+PRINTERS = {"map": map_kernel, "rows": rows_kernel, "dot": dot_kernel, "stream": stream_text}
+
+
+@dataclass
+class Registry:
+    """The kernels of a module: equal texts are one kernel."""
+
+    dtype: str
+    texts: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    about: dict[str, dict[str, object]] = field(default_factory=dict)
+    helpers: set[str] = field(default_factory=set)
+
+    @property
+    def torch_dtype(self) -> str:
+        return "torch.float64" if self.dtype == "f64" else "torch.float32"
+
+    def storage(self, dtype: str) -> str:
+        return TORCH.get(dtype, self.torch_dtype)
+
+    def add(self, kernel: KernelText) -> str:
+        """The name of the kernel with this text."""
+        self.helpers |= kernel.body.helpers
+        text = self.text(kernel)
+        if text not in self.names:
+            name, k = f"{kernel.wish}_kernel", 2
+            while name in self.texts:
+                name, k = f"{kernel.wish}_{k}_kernel", k + 1
+            self.names[text] = name
+            self.texts[name] = text.replace("def KERNEL(", f"def {name}(")
+            self.about[name] = self.described(kernel)
+        return self.names[text]
+
+    def text(self, kernel: KernelText) -> str:
+        body = kernel.body
+        numbers = [*body.steps.values(), *body.numbers]
+        arguments = [*body.pointers.values(), *(f"{n}: tl.int64" for n in numbers)]
+        if body.random:
+            arguments.append("seed")
+            numbers.append("seed")
+        arguments += [f"{b}: tl.constexpr" for b in kernel.blocks]
+        same = f"(do_not_specialize=[{', '.join(repr(n) for n in numbers)}])".replace("'", '"') if numbers else ""
+        lines = [f"@triton.jit{same}", *wrapped("def KERNEL(", arguments, "):")]
+        lines += [f"    {x}" for x in spec_lines(kernel.spans)]
+        lines += [f"    {x}" for x in kernel.lines()]
+        return "\n".join(lines)
+
+    def described(self, kernel: KernelText) -> dict[str, object]:
+        body = kernel.body
+        signature = {name: POINTER[self.storage(getattr(t, "dtype", "f32"))] for t, name in body.pointers.items()}
+        signature |= dict.fromkeys([*body.steps.values(), *body.numbers], "i64")
+        if body.random:
+            signature["seed"] = "i64"
+        lines = sorted({f"{file(s)}:{s.line}" for s in spans_of(kernel.spans)})
+        return {
+            "signature": signature,
+            "blocks": kernel.blocks,
+            "warps": kernel.warps,
+            "stages": kernel.stages,
+            "lines": lines,
+        }
+
+
+def file(span: Span) -> str:
+    return span.source.name.rsplit("/", 1)[-1]
+
+
+def spans_of(nodes: Sequence[ir.Node]) -> list[Span]:
+    found = [getattr(n, "span", NOWHERE) for n in nodes]
+    return [s for s in found if s.source.text]
+
+
+def spec_lines(nodes: Sequence[ir.Node]) -> list[str]:
+    """The lines of the spec that a kernel computes, as comments."""
+    out: dict[str, None] = {}
+    for node in nodes:
+        span = getattr(node, "span", NOWHERE)
+        if span.source.text:
+            gradient = "gradient of " if str(getattr(node, "name", "")).startswith("d_") else ""
+            out[
+                f"# {gradient}{file(span)}:{span.line}  {' '.join(span.source.line(span.line).split('#')[0].split())}"
+            ] = None
+    return [line if len(line) <= 112 else line[:109] + "..." for line in out]
+
+
+def wrapped(head: str, items: Sequence[str], tail: str, indent: str = "") -> list[str]:
+    """A call or a definition, on several lines where it is long."""
+    line = f"{indent}{head}{', '.join(items)}{tail}"
+    if len(line) <= 116:
+        return [line]
+    lines = [f"{indent}{head}"]
+    row = ""
+    for item in items:
+        if row and len(row) + len(item) > 100:
+            lines.append(f"{indent}    {row.rstrip()}")
+            row = ""
+        row += f"{item}, "
+    return [*lines, f"{indent}    {row.rstrip()}", f"{indent}{tail}"]
+
+
+@dataclass
+class Host:
+    """The text of one host function."""
+
+    registry: Registry
+    taken: set[str] = field(default_factory=lambda: set(RESERVED))
+    names: dict[ir.Node, str] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    indent: int = 0
+    steps: dict[int, str] = field(default_factory=dict)
+    parts: dict[ir.Node, list[str]] = field(default_factory=dict)
+    #: which parts of a node are read
+    read: dict[ir.Node, set[int]] = field(default_factory=dict)
+    #: buffers in which a node is to be put
+    targets: dict[ir.Node, str] = field(default_factory=dict)
+    #: parameters of equal layers: how the one of a layer is written, and the number of loops around it
+    layered: dict[ir.Node, tuple[str, int]] = field(default_factory=dict)
+    launches: int = 0
+    random: bool = False
+    last_comment: str = ""
+
+    def fresh(self, wish: str) -> str:
+        base = re.sub(r"\W+", "_", wish).strip("_") or "value"
+        if base[0].isdigit() or base.endswith("_kernel"):  # which is how kernels are called
+            base = f"v_{base}" if base[0].isdigit() else f"{base}_value"
+        name, k = base, 2
+        while name in self.taken:
+            name, k = f"{base}_{k}", k + 1
+        self.taken.add(name)
+        return name
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.indent + text)
+
+    def comment(self, nodes: Sequence[ir.Node]) -> None:
+        lines = spec_lines(nodes)
+        if lines and lines[-1] != self.last_comment:
+            self.line(lines[-1])
+            self.last_comment = lines[-1]
+
+    def tensor(self, node: ir.Node) -> str:
+        if node not in self.names:
+            raise AssertionError(f"{type(node).__name__} {getattr(node, 'name', '')} is not computed yet")
+        return self.names[node]
+
+    def run(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Other) and isinstance(step.node, ir.Part):
+                self.read.setdefault(step.node.of, set()).add(step.node.number)
+        for step in steps:
+            match step:
+                case Kernel():
+                    self.kernel(step)
+                case Loop():
+                    self.loop(step)
+                case Other():
+                    self.other(step.node)
+
+    # ---- buffers and launches
+
+    def shape(self, shape: Sequence[Size]) -> str:
+        inner = ", ".join(size_code(s) for s in shape)
+        return f"({inner},)" if len(shape) == 1 else f"({inner})"
+
+    def allocate(self, node: ir.Tensor, wish: str = "") -> str:
+        if node in self.targets:
+            name = self.targets.pop(node)
+            self.names[node] = name
+            return name
+        name = self.fresh(wish or name_of(node))
+        self.names[node] = name
+        dtype = self.registry.storage(node.dtype)
+        shown = "DTYPE" if dtype == self.registry.torch_dtype else dtype
+        self.line(f"{name} = torch.empty({self.shape(node.shape)}, dtype={shown}, device=device)")
+        return name
+
+    def kernel(self, kernel: Kernel) -> None:
+        layered = {x: depth for x, (_, depth) in self.layered.items()}
+        dtype = self.registry.dtype
+        texts = split_kernels(kernel, dtype, layered) if kernel.kind == "rows" else None
+        for text in texts or [PRINTERS[kernel.kind](kernel, dtype, layered)]:
+            self.launch(text)
+
+    def launch(self, text: KernelText) -> None:
+        self.comment(text.spans)
+        for node in text.outputs:
+            self.allocate(node)
+        name = self.registry.add(text)
+        body = text.body
+        arguments = [
+            self.layered[t][0].format(*(self.steps[n] for n in body.layer_steps[t]))
+            if t in self.layered
+            else self.tensor(t)
+            for t in body.pointers
+        ]
+        arguments += [self.steps[s.scan] for s in body.steps]
+        arguments += list(body.numbers)
+        if body.random:
+            arguments.append("seed")
+            self.random = True
+        arguments += [f"{k}={v}" for k, v in text.blocks.items()]
+        arguments += [f"num_warps={text.warps}", f"num_stages={text.stages}"]
+        grid = ", ".join(text.grid) + ("," if len(text.grid) == 1 else "")
+        for line in wrapped(f"{name}[({grid})](", arguments, ")"):
+            self.line(line)
+        self.launches += 1
+
+    # ---- other nodes
+
+    def other(self, node: ir.Node) -> None:
+        match node:
+            case ir.Reshape():
+                inner = ", ".join(size_code(s) for s in node.shape)
+                name = self.fresh(word(node.name or "view"))
+                self.line(f"{name} = {self.tensor(node.of)}.view({inner})")
+                self.names[node] = name
+            case ir.Part():
+                self.part(node)
+            case ir.Along() | ir.External():
+                dtype = self.registry.dtype
+                made = along_kernel(node, dtype) if isinstance(node, ir.Along) else external_kernel(node, dtype)
+                for text in made:
+                    self.launch(text)
+                self.parts[node] = [self.names[x] for x in results_of(node)]
+            case _:
+                raise CannotLower(f"{type(node).__name__}", node)
+
+    def part(self, node: ir.Part) -> None:
+        if node.of in self.parts:
+            self.names[node] = self.parts[node.of][node.number]
+        else:
+            raise AssertionError("a part of a node that is not computed")
+
+    # ---- loops
+
+    def loop(self, step: Loop) -> None:
+        """A Python loop over the steps of a scan; what is stacked is written in its place at once."""
+        scan = step.scan
+        layered = {x: depth for x, (_, depth) in self.layered.items()}
+        text = recurrence_kernel(step, self.registry.dtype, layered, self.read.get(scan, set()))
+        if text is not None:
+            self.launch(text)
+            self.parts[scan] = [self.names.get(x, "") for group in results(scan) for x in group]
+            return
+        inner, _ = ir.inside(scan)
+        numbers = [x for x in inner if isinstance(x, ir.Step) and x.scan == scan.number]
+        counter = self.fresh(next((x.name for x in numbers if x.kind == "number" and x.name), "t"))
+        self.comment([scan])
+        carry_steps = {x.place: x for x in numbers if x.kind == "carry"}
+        carries = []
+        for k, start in enumerate(scan.starts):
+            wish = (carry_steps[k].name if k in carry_steps else "") or "carry"
+            name = self.fresh(f"{word(wish)}_before")
+            self.line(f"{name} = {self.tensor(start)}")
+            carries.append(name)
+        stacked = []
+        length = size_code(scan.length)
+        for result in scan.results:
+            name = self.fresh(f"{word(result.name or 'step')}_steps")
+            dtype = self.registry.storage(result.dtype)
+            shown = "DTYPE" if dtype == self.registry.torch_dtype else dtype
+            shape = self.shape((scan.length, *result.shape))
+            self.line(f"{name} = torch.empty({shape}, dtype={shown}, device=device)")
+            stacked.append(name)
+        self.line(f"for {counter} in {f'reversed(range({length}))' if scan.reverse else f'range({length})'}:")
+        self.indent += 1
+        self.last_comment = ""
+        before = dict(self.names)
+        self.steps[scan.number] = counter
+        for x in numbers:
+            self.names[x] = counter if x.kind == "number" else carries[x.place]
+        made = {n for s in step.steps if isinstance(s, Kernel) for n in s.stored}
+        placed: set[int] = set()
+        for k, result in enumerate(scan.results):
+            if result in made and result not in self.targets:
+                self.targets[result] = f"{stacked[k]}[{counter}]"
+                placed.add(k)
+        self.run(step.steps)
+        for k, result in enumerate(scan.results):
+            if k not in placed:
+                self.line(f"{stacked[k]}[{counter}].copy_({self.tensor(result)})")
+        values = [self.tensor(c) for c in scan.carries]
+        changed = [(a, b) for a, b in zip(carries, values, strict=True) if a != b]
+        if changed:
+            self.line(f"{', '.join(a for a, _ in changed)} = {', '.join(b for _, b in changed)}")
+        self.indent -= 1
+        self.names = before
+        self.last_comment = ""
+        self.parts[scan] = [*stacked, *carries]

@@ -1,0 +1,141 @@
+"""What all kernels have in common as text: blocks, index lines, stores; and maps, the simplest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dslc.backends.triton.body import Axis, Body, conjunction, product
+from dslc.backends.triton.text import BIT, Text, aligned, name_of, size_code
+
+from dslc.ir import nodes as ir
+from dslc.kernels.form import Kernel, Member
+from dslc.sizes import Size
+
+
+@dataclass
+class KernelText:
+    """A kernel ready to be printed and launched."""
+
+    wish: str
+    body: Body
+    #: block sizes by the name of their argument
+    blocks: dict[str, int | str]
+    #: how many programs, along each axis of the grid, as host text
+    grid: list[str]
+    warps: int = 4
+    stages: int = 2
+    outputs: list[ir.Tensor] = field(default_factory=list)
+    spans: list[ir.Node] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        return self.body.scopes[0]
+
+
+def power_of_two(n: int) -> int:
+    return 1 << max(0, n - 1).bit_length()
+
+
+def block_for(extent: Size, least: int, most: int) -> int:
+    """A block that is no longer than it must be."""
+    if isinstance(extent, int):
+        return max(least, min(most, power_of_two(extent)))
+    return most
+
+
+def ragged(extent: Size, block: int | str) -> bool:
+    return not (isinstance(extent, int) and isinstance(block, int) and extent % block == 0)
+
+
+def count_text(extent: Size, block: int | str) -> str:
+    if isinstance(extent, int) and isinstance(block, int):
+        return str(-(-extent // block))
+    return f"triton.cdiv({size_code(extent)}, {block})"
+
+
+def wide(sizes: Sequence[Size]) -> bool:
+    """May an index pass 2^31?"""
+    total = product(list(sizes))
+    return not isinstance(total, int) or total >= 2**31
+
+
+def index_line(name: str, pid: str, block: str, is_wide: bool) -> str:
+    start = f"{pid}.to(tl.int64)" if is_wide else pid
+    return f"{name} = {start} * {block} + tl.arange(0, {block})"
+
+
+def new_body(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Body:
+    first = next(iter(kernel.members))
+    body = Body(dtype, first, layered=dict(layered))
+    contracted = {d.node for d in kernel.dots}
+    bodies = [m.body for m in kernel.members.values() if m.node not in contracted]
+    bodies += [s for d in kernel.dots for s in (d.left, d.right)]
+    body.count(bodies)
+    for m in kernel.members.values():  # names of inputs come first, so that they keep the spec's names
+        for s in ir.scalars(m.body):
+            if isinstance(s, ir.Read) and s.tensor not in kernel.members:
+                if not (isinstance(s.tensor, ir.Step) and s.tensor.kind == "number"):
+                    body.pointer(s.tensor)
+    return body
+
+
+def output_pointers(kernel: Kernel, body: Body) -> None:
+    for node in kernel.stored:
+        body.pointer(node)
+
+
+def wish_of(kernel: Kernel) -> str:
+    names = [name_of(n) for n in kernel.stored]
+    return "_".join(dict.fromkeys(names[-2:])) or "value"
+
+
+def store(body: Body, member: Member, value: Text) -> None:
+    offset, _ = body.offset([ir.plain(v) for v in member.axes], member.node.shape)
+    masks = [m for a in offset.axes if (m := body.mask(a)) is not None]
+    if member.node.dtype in ("f16", "bf16") and body.dtype == "f64":
+        value = body.cast(value, "tl.float32")
+    parts, _, _ = aligned([offset, value, *masks])
+    place = body.pointer(member.node) + ("" if offset.code == "0" else f" + {parts[0].at(BIT + 1)}")
+    guard = "" if not masks else ", mask=" + conjunction(parts[2:])
+    body.line(f"tl.store({place}, {parts[1].code}{guard})")
+
+
+def keep_value(body: Body, node: ir.Comp, text: Text) -> Text:
+    """A value that others read gets a name."""
+    if text.code.isidentifier():
+        return text
+    return body.named(name_of(node), text)
+
+
+#: a map of this many scalars gets more warps, so that each thread has fewer elements
+HEAVY = 32
+
+
+# ---- maps ------------------------------------------------------------------------------------------------
+
+
+def map_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> KernelText:
+    """Every element by itself."""
+    body = new_body(kernel, dtype, layered)
+    output_pointers(kernel, body)
+    sizes = tuple(kernel.sizes[v] for v in kernel.rows)
+    extent = product(sizes)
+    blocks: dict[str, int | str] = {}
+    grid = ["1"]
+    if kernel.rows and extent != 1:
+        block = block_for(extent, 16, 1024)
+        blocks["BLOCK"] = block
+        axis = Axis(0, body.fresh("i"), kernel.rows, sizes, 0, ragged(extent, block))
+        body.axes = [axis]
+        body.line(index_line(axis.name, "tl.program_id(0)", "BLOCK", wide(sizes)))
+        grid = [count_text(extent, block)]
+    else:
+        body.axes = [Axis(0, "0", kernel.rows, sizes, 0, False, True)]
+    for node, member in kernel.members.items():
+        text = keep_value(body, member.node, body.scalar(member.body))
+        body.values[node] = text
+        if node in kernel.stored:
+            store(body, member, text)
+    work = sum(1 for m in kernel.members.values() for _ in ir.scalars(m.body))
+    warps = 4 if work < HEAVY else 8
+    return KernelText(wish_of(kernel) + "_map", body, blocks, grid, warps, 1, list(kernel.stored), list(kernel.members))

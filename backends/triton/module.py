@@ -1,0 +1,155 @@
+"""A whole Triton module as text: kernels, parameters, forward, gradients, training step, weights on disk."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from dslc.backends.triton.functions import Function, bounds, dictionary, started, table
+from dslc.backends.triton.host import Registry
+from dslc.backends.triton.optimizer import optimizer_functions
+from dslc.backends.triton.params import ENTRY, SAVE, SAVE_WITH_STATE, STORED, init_functions, parameter_table
+from dslc.backends.triton.torch_module import module_parts
+
+from dslc import pipeline
+from dslc.check import program as p
+from dslc.kernels.prepare import prepared
+from dslc.pipeline import Lowered
+
+
+def generate(
+    model: p.Instance, train: p.TrainProgram | None, optimizer: p.Instance | None, source: str, dtype: str = "f32"
+) -> str:
+    """The text of the module of a model, with training when the spec has a `train` for it."""
+    registry = Registry(dtype)
+    program = pipeline.forward(model)
+    functions = [forward_function(registry, model, program)]
+    unit, random = program.unit, False
+    if train is not None:
+        program = pipeline.training(train)
+        unit = program.unit
+        functions.append(gradient_function(registry, train, program))
+        random = functions[-1].host.random
+        functions.append(evaluation_function(registry, train, pipeline.evaluation(train)))
+    made = module_parts(registry, model)
+    if made is not None:
+        functions.append(made[0])
+    blocks = [parameter_table(registry, unit), *init_functions(registry, unit), *(f.text() for f in functions)]
+    if train is not None and optimizer is not None:
+        blocks += optimizer_functions(registry, train, optimizer, unit, random)
+    if made is not None:
+        blocks.append(made[1])
+    blocks.append((SAVE_WITH_STATE if unit.states else SAVE).strip())
+    blocks.append("# ---- arguments ----\n\n\n" + ENTRY.strip() + "\n\n\n" + STORED.strip())
+    header = (
+        f'"""{model.name}, compiled by dslc from {source}: needs torch and triton."""\n\n'
+        "import math\n\nimport torch\nimport triton\nimport triton.language as tl"
+    )
+    kernels = list(registry.texts.values())
+    helpers = helper_texts(registry.helpers)
+    parts = [header]
+    if helpers:
+        parts.append("# ---- functions that kernels call ----\n\n\n" + "\n\n\n".join(helpers))
+    if kernels:
+        parts.append("# ---- kernels ----\n\n\n" + "\n\n\n".join(kernels))
+    parts.append("# ---- the model ----\n\n\n" + "\n\n\n".join(b.strip("\n") for b in blocks))
+    parts.append(manifest(registry, functions))
+    return "\n\n\n".join(parts) + "\n"
+
+
+def manifest(registry: Registry, functions: Sequence[Function]) -> str:
+    lines = [
+        "#: kernels with their arguments, block sizes and spec lines; launches of each function",
+        "MANIFEST = {",
+        '    "kernels": {',
+    ]
+    for name, about in registry.about.items():
+        lines.append(f'        "{name}": {{')
+        for key, value in about.items():
+            lines.append(f'            "{key}": {value!r},'.replace("'", '"'))
+        lines.append("        },")
+    lines += [
+        "    },",
+        '    "launches": {' + ", ".join(f'"{f.name}": {f.host.launches}' for f in functions) + "},",
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+@lru_cache(maxsize=1)
+def library() -> dict[str, tuple[str, frozenset[str]]]:
+    """The functions of the runtime file: their texts, and the names that they use."""
+    text = (Path(__file__).parent / "runtime.py").read_text(encoding="utf-8")
+    lines = text.splitlines()
+    found: dict[str, tuple[str, frozenset[str]]] = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef):
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            used = frozenset(x.id for x in ast.walk(node) if isinstance(x, ast.Name))
+            found[node.name] = "\n".join(lines[first - 1 : node.end_lineno]), used
+    return found
+
+
+def helper_texts(wanted: set[str]) -> list[str]:
+    """The texts of helper functions and of those that they call, in the order of the file."""
+    known = library()
+    needed: set[str] = set()
+    pending = list(wanted)
+    while pending:
+        name = pending.pop()
+        if name in known and name not in needed:
+            needed.add(name)
+            pending += known[name][1]
+    return [text for name, (text, _) in known.items() if name in needed]
+
+
+# ---- functions -----------------------------------------------------------------------------------------
+
+
+def forward_function(registry: Registry, model: p.Instance, program: Lowered) -> Function:
+    unit, outputs = program.unit, program.outputs
+    roots, steps = prepared(list(outputs.values()))
+    host, arguments, prologue = started(registry, unit, roots)
+    prologue += bounds(unit, model.inputs)
+    host.run(steps)
+    if host.random:
+        arguments.append("seed=0")
+    names = dict(zip(outputs, (host.tensor(r) for r in roots), strict=True))
+    epilogue = [f"return {next(iter(names.values())) if len(names) == 1 else dictionary(names)}"]
+    doc = f"The outputs of {model.name} for inference: {', '.join(names)}."
+    return Function("forward", arguments, doc, host, prologue, epilogue)
+
+
+def gradient_function(registry: Registry, train: p.TrainProgram, program: Lowered) -> Function:
+    unit, values, states, grads = program.unit, program.values(), program.states(), program.gradients()
+    roots, steps = prepared([*values.values(), *states.values(), *grads.values()])
+    host, arguments, prologue = started(registry, unit, roots)
+    prologue += bounds(unit, train.instance.inputs)
+    host.run(steps)
+    if host.random:
+        arguments.append("seed=0")
+    found = [host.tensor(r) for r in roots]
+    metrics = dict(zip(values, found, strict=False))
+    loss = metrics.pop("loss")
+    updates = dict(zip(states, found[len(values) :], strict=False))
+    by_path = dict(zip(grads, found[len(values) + len(states) :], strict=True))
+    epilogue = [*table("grads", unit, by_path), *table("states", unit, updates)]
+    epilogue.append(f"return {loss}, grads, {dictionary(metrics)}, states")
+    doc = "The loss of a batch, its gradients by parameter, the metrics, and the next values of states."
+    return Function("loss_grad_metrics", arguments, doc, host, prologue, epilogue)
+
+
+def evaluation_function(registry: Registry, train: p.TrainProgram, program: Lowered) -> Function:
+    unit, outputs = program.unit, program.outputs
+    roots, steps = prepared(list(outputs.values()))
+    host, arguments, prologue = started(registry, unit, roots)
+    prologue += bounds(unit, train.instance.inputs)
+    host.run(steps)
+    if host.random:
+        arguments.append("seed=0")
+    metrics = dict(zip(outputs, (host.tensor(r) for r in roots), strict=True))
+    loss = metrics.pop("loss")
+    epilogue = [f"return {loss}, {dictionary(metrics)}"]
+    return Function("evaluate", arguments, "The loss and the metrics of data, for inference.", host, prologue, epilogue)

@@ -1,0 +1,66 @@
+"""Scalars that the host computes: initial values, hyper-parameters, corrections that depend on the step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dslc.backends.triton.body import CannotLower
+from dslc.backends.triton.scalars import folded
+
+from dslc.ir import nodes as ir
+from dslc.sizes import show
+
+INFIX = {"+", "-", "*", "/", "//", "%", "<", "<=", ">", ">=", "==", "!=", "and", "or"}
+MATH = (
+    "exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "erf", "erfc",
+    "lgamma", "floor", "ceil", "isfinite", "isnan",
+)  # fmt: skip
+FORMS = {name: f"math.{name}({{}})" for name in MATH} | {
+    "abs": "abs({})", "max": "max({}, {})", "min": "min({}, {})", "select": "({1} if {0} else {2})", "neg": "-{}",
+    "sigmoid": "(1 / (1 + math.exp(-{})))", "^": "{} ** {}", "pow": "{} ** {}", "stop_grad": "{}", "cast": "{}",
+    "not": "(not {})", "relu": "max({}, 0)", "square": "{0} * {0}", "clip": "min(max({0}, {1}), {2})",
+}  # fmt: skip
+
+
+def number(root: ir.Scalar, names: Mapping[ir.Node, str], node: ir.Node) -> str:
+    """A scalar as a Python expression of plain numbers."""
+    done: dict[ir.Scalar, str] = {}
+    for s in ir.scalars(root):
+        done[s] = _one(s, done, names, node)
+    text = done[root]
+    return text[1:-1] if text.startswith("(") and _closes(text) else text
+
+
+def _closes(text: str) -> bool:
+    """Is the whole text in one pair of parentheses?"""
+    depth = 0
+    for k, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0:
+            return k == len(text) - 1
+    return False
+
+
+def _one(s: ir.Scalar, done: Mapping[ir.Scalar, str], names: Mapping[ir.Node, str], node: ir.Node) -> str:
+    match s:
+        case ir.Const():
+            return (
+                f'float("{s.value}")'
+                if s.value in (float("inf"), float("-inf")) or s.value != s.value
+                else repr(s.value)
+            )
+        case ir.SizeOf():
+            return f"({show(s.size).replace('^', '**')})"
+        case ir.Read() if not s.places and s.tensor in names:
+            return names[s.tensor]
+        case ir.Op():
+            fold = folded(s, list(s.args))
+            if fold is not None:
+                return repr(fold.value)
+            args = [done[a] for a in s.args]
+            if s.name in INFIX:
+                return f"({f' {s.name} '.join(args)})"
+            if s.name in FORMS:
+                text = FORMS[s.name].format(*args)
+                return text if text.endswith(")") or text.isidentifier() else f"({text})"
+    raise CannotLower("a number that the host cannot compute", node)

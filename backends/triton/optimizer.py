@@ -1,0 +1,216 @@
+"""The optimiser as a kernel over the entries of a parameter, and the training step around it."""
+
+from __future__ import annotations
+
+from dslc.backends.triton.body import Axis, Body
+from dslc.backends.triton.host import Registry, spec_lines, wrapped
+from dslc.backends.triton.numbers import number
+from dslc.backends.triton.text import Text, argument
+
+from dslc.check import program as p
+from dslc.check.dependence import tensors_in
+from dslc.ir import nodes as ir
+from dslc.ir.build import Builder, Unit, Value
+from dslc.kernels.inline import Put
+from dslc.sizes import symbol
+
+LOSS_AND_GRAD = '''
+def loss_and_grad(params, *inputs, **options):
+    """The loss of a batch and its gradients by parameter."""
+    loss, grads, _, _ = loss_grad_metrics(params, *inputs, **options)
+    return loss, grads
+'''
+
+NORM = '''
+def gradient_norm(grads):
+    """The length of the whole gradient."""
+    device = next(iter(grads.values())).device
+    counts = [triton.cdiv(g.numel(), 4096) for g in grads.values()]
+    parts = torch.empty((sum(counts),), dtype=DTYPE, device=device)
+    norm = torch.empty((), dtype=DTYPE, device=device)
+    place = 0
+    for g, count in zip(grads.values(), counts):
+        squares[(count,)](g, parts, place, g.numel(), BLOCK=4096)
+        place += count
+    length[(1,)](parts, norm, place, BLOCK=1024)
+    return norm
+'''
+
+
+def whole_body(root: ir.Tensor) -> ir.Scalar:
+    """The formula of a number with all numbers that it is made of put in."""
+    done: dict[ir.Node, ir.Scalar] = {}
+    for node in ir.schedule((root,)):
+        if isinstance(node, ir.Comp):
+            new: dict[ir.Scalar, ir.Scalar] = {}
+            for s in ir.scalars(node.body):
+                made = ir.rebuild(s, lambda x: new[x])  # noqa: B023
+                if isinstance(made, ir.Read) and made.tensor in done:
+                    made = Put(dict(enumerate(made.places))).scalar(done[made.tensor])
+                new[s] = made
+            done[node] = new[node.body]
+    return done[root] if root in done else ir.whole(root)
+
+
+def optimizer_functions(
+    registry: Registry, train: p.TrainProgram, optimizer: p.Instance, unit: Unit, random: bool
+) -> list[str]:
+    own = Unit()
+    builder = Builder(own, "training")
+    nodes: dict[str, ir.Input] = {}
+    for tensor in (*optimizer.inputs, *(s.tensor for s in optimizer.states)):
+        nodes[tensor.name] = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, tensor.shape))
+        builder.values[tensor] = Value(nodes[tensor.name], False)
+    builder.statements(optimizer.body)
+    slots = [s.tensor.name for s in optimizer.states]
+    bodies = {name: whole_body(node) for name, node in own.updates.items()}
+    vectors = ["param", "grad", *slots]
+    hyper = hyper_parameters(train, optimizer)
+    kernel, arguments = update_kernel(registry, optimizer, bodies, nodes, vectors, hyper)
+    used_norm = "grad_norm_ptr" in kernel
+    if used_norm:
+        registry.helpers |= {"squares", "length"}
+    registry.texts[kernel_name(optimizer)] = kernel
+    inputs = [argument(n) for n, x in unit.inputs.items() if x.role == "input"]
+    step = [f"def train_step({', '.join(['params', 'opt', *inputs])}):"]
+    step.append('    """Loss, gradients and update in one, in place; `opt` also carries the loss and the metrics."""')
+    step.append('    step = opt["step"] = opt["step"] + 1')
+    call = ["params", *inputs]
+    if unit.states:
+        call.append('opt["state"]')
+    if random:
+        call.append('seed=opt["seed"] + step')
+    step.append(f'    opt["loss"], grads, opt["metrics"], state = loss_grad_metrics({", ".join(call)})')
+    if unit.states:
+        step.append('    opt["state"].update(state)')
+    if used_norm:
+        step.append("    norm = gradient_norm(grads)")
+    step.append("    for name, grad in grads.items():")
+    step.append("        count = grad.numel()")
+    pointers = ["params[name]", "grad", *(f'opt["{s}"][name]' for s in slots)]
+    launch = [*pointers, *(["norm"] if used_norm else []), *arguments, "count", "BLOCK=1024"]
+    step += wrapped(f"{kernel_name(optimizer)}[(triton.cdiv(count, 1024),)](", launch, ")", "        ")
+    step.append("    return params, opt")
+    start = ["def init_opt(params, seed=0):", '    """The optimiser before its first step."""', "    return {"]
+    start += ['        "step": 0,', '        "seed": seed,']
+    names: dict[ir.Node, str] = {nodes[t.name]: hyper.get(t.name, t.name) for t in optimizer.inputs}
+    for state in optimizer.states:
+        value = number(builder.scalar(state.value, {}), names, nodes["param"])
+        made = "torch.zeros_like(value)" if value in ("0", "0.0") else f"torch.full_like(value, {value})"
+        start.append(f'        "{state.tensor.name}": {{name: {made} for name, value in params.items()}},')
+    if unit.states:
+        start.append(
+            '        "state": init_state(next(iter(params.values())).device),'
+            if unit.params
+            else '        "state": init_state(),'
+        )
+    start.append("    }")
+    blocks = ["\n".join(start), LOSS_AND_GRAD.strip()]
+    if used_norm:
+        blocks.append(NORM.strip())
+    return [*blocks, "\n".join(step)]
+
+
+def kernel_name(optimizer: p.Instance) -> str:
+    return f"{optimizer.name}_kernel"
+
+
+def hyper_parameters(train: p.TrainProgram, optimizer: p.Instance) -> dict[str, str]:
+    """What each hyper-parameter is on the host; it may depend on the number of the step."""
+    found = {}
+    for tensor in optimizer.inputs:
+        if tensor.name in ("param", "grad", "step", "grad_norm"):
+            continue
+        given = train.optimizer_args.get(tensor.name)
+        if given is None:
+            found[tensor.name] = repr(getattr(optimizer.statics[tensor.name], "value", None))
+            continue
+        builder = Builder(Unit(), "training")
+        names: dict[ir.Node, str] = {}
+        for t in tensors_in([given]):
+            node = ir.intern(ir.Input(t.name, "input", t.dtype, ()))
+            builder.values[t] = Value(node, False)
+            names[node] = t.name
+        text = number(builder.scalar(given, {}), names, ir.intern(ir.Input("step", "input", "i64", ())))
+        found[tensor.name] = text if text.replace(".", "").replace("e-", "").isalnum() else f"({text})"
+    return found
+
+
+def update_kernel(
+    registry: Registry, optimizer: p.Instance, bodies: dict[str, ir.Scalar], nodes: dict[str, ir.Input],
+    vectors: list[str], hyper: dict[str, str],
+) -> tuple[str, list[str]]:  # fmt: skip
+    """The kernel of one step for one parameter, and the host's values of its numbers."""
+    body = Body(registry.dtype, nodes["param"])
+    body.taken |= {"param", "grad", "count", "i", *vectors}
+    tensors = {nodes[v] for v in vectors} | ({nodes["grad_norm"]} if "grad_norm" in nodes else set())
+    names: dict[ir.Node, str] = {nodes[n]: text for n, text in hyper.items()}
+    if "step" in nodes:
+        names[nodes["step"]] = "step"
+    body.axes = [Axis(0, "i", (0,), (symbol("count"),))]
+    arguments: dict[str, str] = {}
+    plain: dict[ir.Scalar, bool] = {}
+    order = [s for b in bodies.values() for s in ir.scalars(b)]
+    for s in order:
+        own = isinstance(s, ir.Read) and s.tensor not in tensors
+        below = ir.operands(s)
+        plain[s] = own or (
+            isinstance(s, ir.Op)
+            and all(plain[x] or isinstance(x, ir.Const) for x in below)
+            and any(plain[x] for x in below)
+        )
+    tops = {x for s in order if not plain[s] for x in ir.operands(s) if plain[x]} | {
+        b for b in bodies.values() if plain[b]
+    }
+    casts = []
+    put: dict[ir.Scalar, ir.Scalar] = {}
+    for s in order:
+        if s in put:
+            continue
+        if s in tops:
+            name = body.fresh(s.tensor.name if isinstance(s, ir.Read) and s.tensor.name else "factor")
+            arguments[name] = number(s, names, nodes["param"])
+            given = ir.intern(ir.Input(f"argument {name}", "input", s.dtype, ()))
+            body.values[given] = Text(name)
+            casts.append(f"{name} = tl.cast({name}, {body.float_type})")
+            put[s] = ir.read(given, ())
+        else:
+            put[s] = ir.rebuild(s, lambda x: put[x])
+    bodies = {name: put[formula] for name, formula in bodies.items()}
+    body.count(list(bodies.values()))
+    guard = "mask=i < count"
+    loads = []
+    used = {s.tensor for s in order if isinstance(s, ir.Read)}
+    for v in vectors:
+        body.values[nodes[v]] = Text(v, (0,))
+        if nodes[v] in used or v not in bodies:
+            loads.append(f"{v} = tl.load({v}_ptr + i, {guard}, other=0.0)")
+    norm = "grad_norm" in nodes and nodes["grad_norm"] in used
+    if norm:
+        body.values[nodes["grad_norm"]] = Text("grad_norm")
+        loads.append("grad_norm = tl.load(grad_norm_ptr)")
+    stores = []
+    for name, formula in bodies.items():
+        value = body.named(f"{name}_next", body.scalar(formula))
+        stores.append(f"tl.store({name}_ptr + i, {value.code}, {guard})")
+    pointers = [f"{v}_ptr" for v in vectors] + (["grad_norm_ptr"] if norm else [])
+    kind = ": tl.float64" if registry.dtype == "f64" else ""
+    head = [*pointers, *(f"{a}{kind}" for a in arguments), "count: tl.int64", "BLOCK: tl.constexpr"]
+    same = ", ".join(f'"{a}"' for a in ("count", *arguments))
+    lines = [f"@triton.jit(do_not_specialize=[{same}])", *wrapped(f"def {kernel_name(optimizer)}(", head, "):")]
+    lines.append('    """One step of the optimiser for the entries of one parameter."""')
+    inner = [
+        *spec_lines([]),
+        *([] if kind else casts),
+        "i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)",
+    ]
+    inner += [x for x in loads if not x.startswith(tuple(f"{v} = " for v in vectors if nodes[v] not in used))]
+    inner += [*body.scopes[0], *stores]
+    registry.helpers |= body.helpers
+    float_kind = "fp64" if registry.dtype == "f64" else "fp32"
+    pointer = f"*{float_kind}"
+    registry.about[kernel_name(optimizer)] = {
+        "signature": dict.fromkeys(pointers, pointer) | dict.fromkeys(arguments, float_kind) | {"count": "i64"},
+        "blocks": {"BLOCK": 1024}, "warps": 4, "stages": 1, "lines": [],
+    }  # fmt: skip
+    return "\n".join([*lines, *(f"    {x}" for x in inner)]), list(arguments.values())

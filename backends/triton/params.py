@@ -1,0 +1,261 @@
+"""Parameters and states: their tables, their first values, their files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dslc.backends.triton.host import Host, Registry
+from dslc.backends.triton.numbers import number
+from dslc.backends.triton.text import size_code
+
+from dslc.check import program as p
+from dslc.ir import nodes as ir
+from dslc.ir.build import Builder, Unit
+from dslc.kernels.group import scheduled
+from dslc.kernels.inline import inlined
+from dslc.kernels.sums import every_node
+from dslc.sizes import Size, tidy
+
+SAVE = '''
+def save(params, path):
+    """Write parameters to a safetensors file."""
+    from safetensors.torch import save_file
+
+    save_file({name: value.detach().contiguous().cpu() for name, value in params.items()}, path)
+
+
+def load(path, device=None):
+    """Read parameters from a safetensors file; names and shapes must be those of this model."""
+    return stored(path, PARAMS, PARAMS, device)
+'''
+
+SAVE_WITH_STATE = '''
+def save(params, path, state=None):
+    """Write parameters and states to a safetensors file; without `state`, those before the first step."""
+    from safetensors.torch import save_file
+
+    tensors = {**params, **(init_state() if state is None else state)}
+    save_file({name: value.detach().contiguous().cpu() for name, value in tensors.items()}, path)
+
+
+def load(path, device=None):
+    """Read parameters from a safetensors file; names and shapes must be those of this model."""
+    return stored(path, PARAMS, {**PARAMS, **STATE}, device)
+
+
+def load_state(path, device=None):
+    """Read the states that stand beside the parameters in a safetensors file."""
+    return stored(path, STATE, {**PARAMS, **STATE}, device)
+'''
+
+STORED = '''
+def stored(path, wanted, known, device):
+    """Some tensors of a safetensors file that must hold all that are known, and nothing else."""
+    from safetensors.torch import load_file
+
+    found = load_file(path)
+    if found.keys() != known.keys():
+        missing, extra = sorted(known.keys() - found.keys()), sorted(found.keys() - known.keys())
+        raise ValueError(f"{path} holds the weights of another model: missing {missing[:3]}, unknown {extra[:3]}")
+    for name, (shape, *_) in wanted.items():
+        if tuple(found[name].shape) != shape:
+            raise ValueError(f"{path}: {name} has the shape {tuple(found[name].shape)}, expected {shape}")
+    return {name: found[name].to(device=device or default_device(), dtype=DTYPE) for name in wanted}
+'''
+
+ENTRY = '''
+def default_device():
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def entry(name, value, dtype, shape, device):
+    """An argument as a contiguous tensor of the expected shape; names in the shape take their size from it."""
+    value = torch.as_tensor(value, device=device)
+    whole = not value.is_floating_point() and not value.is_complex()
+    if value.is_complex() or not (whole if not dtype.is_floating_point else value.dtype != torch.bool):
+        raise TypeError(f"{name}: expected {str(dtype)[6:]}, found {str(value.dtype)[6:]}")
+    if value.dim() != len(shape):
+        raise ValueError(f"{name}: expected {len(shape)} axes {shape}, found the shape {tuple(value.shape)}")
+    for axis, (found, wanted) in enumerate(zip(value.shape, shape)):
+        if isinstance(wanted, int) and found != wanted:
+            raise ValueError(f"{name}: expected {wanted} along axis {axis}, found {found}")
+    return value.to(dtype).contiguous()
+
+
+def below(name, value, limit):
+    """Whole numbers used as positions must be in range."""
+    wrong = (value < 0) | (value >= limit)
+    if wrong.any():
+        at = tuple(wrong.nonzero()[0].tolist())
+        raise ValueError(f"{name}: expected 0 <= value < {limit}, found {value[at].item()} at {at}")
+'''
+
+INIT = '''
+def init(seed=0, device=None):
+    """Fresh parameters; the same seed gives the same ones."""
+    device = device or default_device()
+    params = {}
+    for number, (name, (shape, kind, *numbers)) in enumerate(PARAMS.items()):
+        count = math.prod(shape)
+        value = torch.zeros(shape, dtype=DTYPE, device=device)
+        offset, scale, normal = 0.0, 0.0, False
+        match kind:
+            case "ones":
+                offset = 1.0
+            case "constant":
+                offset = numbers[0]
+            case "glorot":
+                scale = math.sqrt(6.0 / (numbers[0] + numbers[1]))
+            case "he":
+                scale, normal = math.sqrt(2.0 / numbers[0]), True
+            case "lecun":
+                scale, normal = math.sqrt(1.0 / numbers[0]), True
+            case "normal":
+                scale, normal = numbers[0] if numbers else 1.0, True
+            case "uniform":
+                low, high = (-1.0, 1.0) if not numbers else numbers if len(numbers) == 2 else (-numbers[0], numbers[0])
+                offset, scale = 0.5 * (low + high), 0.5 * (high - low)
+            case "orthogonal":
+                scale, normal = 1.0, True
+            case "identity":
+                value.fill_diagonal_(1.0)
+        if scale != 0.0:
+            grid = (triton.cdiv(count, 1024),)
+            init_values[grid](value, seed, number, count, normal, offset, scale, BLOCK=1024)
+        elif offset != 0.0:
+            value.fill_(offset)
+        if kind == "orthogonal":
+            rows, columns = max(shape), min(shape)
+            tall = value.view(rows, columns)
+            gain = numbers[0] if numbers else 1.0
+            orthonormal[(1,)](tall, rows, columns, gain, BLOCK=triton.next_power_of_2(rows))
+            value = (tall if shape[0] >= shape[1] else tall.t()).contiguous()
+        params[name] = value
+'''
+
+
+def parameter_table(registry: Registry, unit: Unit) -> str:
+    entries: dict[str, str] = {}
+    for path, declaration in unit.params.items():
+        shape = "".join(f"{size_code(s)}, " for s in declaration.tensor.shape).strip()
+        builder = Builder(unit, "inference")
+        numbers = [number(builder.scalar(a, {}), {}, unit.inputs[path]) for a in declaration.init_args]
+        if declaration.initializer in ("glorot", "he", "lecun"):
+            numbers += fan(unit, path)
+        entries[path] = f'(({shape}), "{declaration.initializer}"{"".join(f", {n}" for n in numbers)})'
+    lines = [f"DTYPE = {registry.torch_dtype}", "", "#: parameter -> shape, initialiser, its numbers", "PARAMS = {"]
+    lines += [*table_lines(unit, entries), "}"]
+    if unit.states:
+        values: dict[str, str] = {}
+        for path, state in unit.states.items():
+            shape = "".join(f"{size_code(s)}, " for s in state.tensor.shape).strip()
+            value = number(Builder(unit, "inference").scalar(state.value, {}), {}, unit.inputs[path])
+            values[path] = f"(({shape}), {value})"
+        lines += ["", "#: state -> shape, value at the start", "STATE = {", *table_lines(unit, values), "}"]
+    return "\n".join(lines)
+
+
+LOOPS = "lkji"
+
+
+def table_lines(unit: Unit, entries: dict[str, str]) -> list[str]:
+    """The entries of a table by path; equal layers in one comprehension, layer after layer."""
+    lines: list[str] = []
+    done: set[str] = set()
+    for path, entry in entries.items():
+        if path not in unit.layers:
+            lines.append(f'    "{path}": {entry},')
+            continue
+        stem = path.rpartition("*")[0]
+        if stem in done:
+            continue
+        done.add(stem)
+        lines += ["    **{", "        name: about"]
+        lines += [f"        for {v} in range({count})" for v, (_, count) in zip(LOOPS, unit.layers[path], strict=False)]
+        lines.append("        for name, about in {")
+        for other, inner in entries.items():
+            if other in unit.layers and other.rpartition("*")[0] == stem:
+                lines.append(f"            {layer_path(unit, other, LOOPS)}: {inner},")
+        lines += ["        }.items()", "    },"]
+    return lines
+
+
+def layer_path(unit: Unit, path: str, counters: Sequence[str]) -> str:
+    """The path of one layer as text, with the counters of the loops for its stars.
+
+    >>> layer_path(Unit(layers={"block.*.W": ((0, 2),)}), "block.*.W", "l")
+    'f"block.{l}.W"'
+    """
+    first, *rest = path.split("*")
+    for (start, _), counter, part in zip(unit.layers[path], counters, rest, strict=False):
+        first += f"{{{counter}}}{part}" if start == 0 else f"{{{counter} + {start}}}{part}"
+    return f'f"{first}"'
+
+
+def fan(unit: Unit, path: str) -> tuple[str, str]:
+    """How many numbers go into one result, and from how many results one is used: by the axes that are summed."""
+    node = unit.inputs[path]
+    stars = len(unit.layers.get(path, ()))
+    for y in every_node(list(unit.outputs.values())):
+        if not isinstance(y, ir.Comp) or y.op != "sum":
+            continue
+        for s in ir.scalars(y.body):
+            if isinstance(s, ir.Read) and (s.tensor is node or is_slice(s.tensor, node)):
+                into: Size = 1
+                out: Size = 1
+                for place, size in zip(s.places, s.tensor.shape, strict=True):
+                    if isinstance(place, ir.At):
+                        continue
+                    if isinstance(place, ir.Affine) and any(n >= len(y.shape) for n, _ in place.terms):
+                        into = tidy(into * size)
+                    else:
+                        out = tidy(out * size)
+                return size_code(into), size_code(out)
+    count: Size = 1
+    shape = node.shape[stars:]
+    for size in shape[:-1]:
+        count = tidy(count * size)
+    return size_code(count), size_code(shape[-1]) if shape else "1"
+
+
+def is_slice(tensor: ir.Tensor, node: ir.Input) -> bool:
+    """Is a tensor what an input holds for one layer?"""
+    return isinstance(tensor, ir.Comp) and isinstance(tensor.body, ir.Read) and tensor.body.tensor is node
+
+
+def init_functions(registry: Registry, unit: Unit) -> list[str]:
+    """`init`, with the parameters that the spec gives a formula, and `init_state`."""
+    registry.helpers |= {"draw", "init_values", "orthonormal"}
+    lines = [INIT.strip()]
+    for path, declaration in unit.params.items():
+        if declaration.value is not None:
+            lines += given(registry, unit, path, declaration)
+    lines.append("    return params")
+    blocks = ["\n".join(lines)]
+    if unit.states:
+        state = ["def init_state(device=None):", '    """States as they are before the first step."""']
+        state.append("    device = device or default_device()")
+        state.append(
+            "    return {k: torch.full(shape, v, dtype=DTYPE, device=device) for k, (shape, v) in STATE.items()}"
+        )
+        blocks.append("\n".join(state))
+    return blocks
+
+
+def given(registry: Registry, unit: Unit, path: str, declaration: p.ParamDecl) -> list[str]:
+    """The lines that compute a parameter from its formula."""
+    assert declaration.value is not None
+    builder = Builder(unit, "inference")
+    env = {index: k for k, index in enumerate(declaration.indices)}
+    shape = declaration.tensor.shape
+    node = ir.comp(shape, builder.scalar(declaration.value, env), name=path)
+    (node,) = inlined([node])
+    host = Host(registry)
+    host.indent = 1
+    host.run(scheduled([node]))
+    if path not in unit.layers:
+        return [*host.lines, f'    params["{path}"] = {host.tensor(node)}']
+    loops = [f"for {v} in range({count}):" for v, (_, count) in zip(LOOPS, unit.layers[path], strict=False)]
+    lines = [f"{'    ' * (k + 1)}{loop}" for k, loop in enumerate(loops)]
+    target = f"params[{layer_path(unit, path, LOOPS)}]"
+    return [*host.lines, *lines, f"{'    ' * (len(loops) + 1)}{target} = {host.tensor(node)}.clone()"]

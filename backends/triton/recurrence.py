@@ -1,0 +1,123 @@
+"""Scans whose steps are elementwise in what they carry, as one kernel: the state stays in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from dslc.backends.triton.body import Axis, Body, product
+from dslc.backends.triton.kernels import KernelText, block_for, count_text, index_line, keep_value, ragged, store, wide
+from dslc.backends.triton.text import Text, name_of, word
+
+from dslc.ir import nodes as ir
+from dslc.kernels.form import Kernel, Loop, Member
+from dslc.kernels.sums import plain_variable
+
+
+def elementwise(loop: Loop, layered: Mapping[ir.Node, int]) -> dict[ir.Node, Member] | None:
+    """The members of all kernels of a scan, if each element of the state depends on itself alone."""
+    scan = loop.scan
+    if not scan.carries or not all(isinstance(step, Kernel) and step.kind == "map" for step in loop.steps):
+        return None
+    kernels = [step for step in loop.steps if isinstance(step, Kernel)]
+    members = {n: m for kernel in kernels for n, m in kernel.members.items()}
+    shape = scan.carries[0].shape
+    state = {x for x in ir.inside(scan)[0] if isinstance(x, ir.Step) and x.kind == "carry"}
+    if any(x.shape != shape for x in (*scan.carries, *scan.results, *state)) or not shape:
+        return None
+    if any(m.node.shape != shape or m.axes != tuple(range(len(shape))) for m in members.values()):
+        return None
+    if any(x not in members and x not in state for x in (*scan.carries, *scan.results)):
+        return None
+    for m in members.values():
+        for s in ir.scalars(m.body):
+            if not isinstance(s, ir.Read):
+                continue
+            if s.tensor in layered:
+                return None
+            own = [plain_variable(place) for place in s.places] == list(range(len(shape)))
+            if (s.tensor in members or s.tensor in state) and not own:
+                return None
+    return members
+
+
+def results(scan: ir.Scan) -> tuple[list[ir.Tensor], list[ir.Tensor]]:
+    """What a scan leaves in memory: its stacked results, and the state after the last step."""
+    stacks: list[ir.Tensor] = [
+        ir.intern(ir.Input(f"{name_of(r)}_steps", f"result {scan.number} {k}", r.dtype, (scan.length, *r.shape)))
+        for k, r in enumerate(scan.results)
+    ]
+    lasts: list[ir.Tensor] = [
+        ir.intern(ir.Input(f"{name_of(c)}_last", f"carry {scan.number} {k}", c.dtype, c.shape))
+        for k, c in enumerate(scan.carries)
+    ]
+    return stacks, lasts
+
+
+def recurrence_kernel(
+    loop: Loop, dtype: str, layered: Mapping[ir.Node, int], read: Collection[int]
+) -> KernelText | None:
+    """The kernel of a scan, if it is elementwise; of the last state it stores the values whose numbers are `read`."""
+    members = elementwise(loop, layered)
+    if members is None:
+        return None
+    scan = loop.scan
+    shape = scan.carries[0].shape
+    rank = len(shape)
+    body = Body(dtype, next(iter(members)), layered=dict(layered))
+    body.count([m.body for m in members.values()])
+    steps = [x for x in ir.inside(scan)[0] if isinstance(x, ir.Step) and x.scan == scan.number]
+    for m in members.values():
+        for s in ir.scalars(m.body):
+            if isinstance(s, ir.Read) and s.tensor not in members and not isinstance(s.tensor, ir.Step):
+                body.pointer(s.tensor)
+    starts = [body.pointer(x) for x in scan.starts]
+    stacks, lasts = results(scan)
+    wanted = [k for k in range(len(lasts)) if len(stacks) + k in read]
+    for x in (*stacks, *(lasts[k] for k in wanted)):
+        body.pointer(x)
+    extent = product(shape)
+    block = block_for(extent, 16, 256)
+    counter = body.fresh(next((x.name for x in steps if x.kind == "number" and x.name), "t"))
+    # the step is a variable of its own, so that stacked results are stored at it
+    axis = Axis(0, body.fresh("i"), tuple(range(rank)), shape, 0, ragged(extent, block))
+    body.axes = [axis, Axis(-1, counter, (rank,), (scan.length,), 1, False, True)]
+    body.line(index_line(axis.name, "tl.program_id(0)", "BLOCK", wide(shape)))
+    offset, _ = body.offset([ir.plain(v) for v in range(rank)], shape)
+    mask = body.mask(0)
+    guard = "" if mask is None else f", mask={mask.code}, other=0.0"
+    carries = []
+    for k, start in enumerate(starts):
+        name = body.fresh(word(next((x.name for x in steps if x.kind == "carry" and x.place == k), "") or "carry"))
+        body.line(f"{name} = tl.load({start} + {offset.code}{guard})")
+        carries.append(name)
+    length = body.size(scan.length)
+    round_ = body.fresh("step") if scan.reverse else counter
+    body.open(f"for {round_} in range(0, {length}):")
+    if scan.reverse:
+        body.line(f"{counter} = {length} - 1 - {round_}")
+    for x in steps:
+        if x.kind == "number":
+            body.counted[x] = counter
+        else:
+            body.values[x] = Text(carries[x.place], (0,), depth=1)
+    for node, m in members.items():
+        body.values[node] = keep_value(body, m.node, body.scalar(m.body))
+    for stack, result in zip(stacks, scan.results, strict=True):
+        place = Member(stack, (rank, *range(rank)), (), ir.const(0, "i64"))  # type: ignore[arg-type]
+        store(body, place, body.values[result])
+    nexts = [body.values[c].code for c in scan.carries]
+    fresh = [
+        body.named(f"{c}_next", Text(n, (0,), depth=1)).code if n in carries else n
+        for c, n in zip(carries, nexts, strict=True)
+    ]
+    for carry, new in zip(carries, fresh, strict=True):
+        body.line(f"{carry} = {new}")
+    body.close()
+    for k in wanted:
+        last = Member(lasts[k], tuple(range(rank)), (), ir.const(0, "i64"))  # type: ignore[arg-type]
+        store(body, last, Text(carries[k], (0,)))
+    grid = [count_text(extent, block)]
+    wish = "_".join(dict.fromkeys(word(c) for c in carries)) + "_scan"
+    return KernelText(
+        wish, body, {"BLOCK": block}, grid, 4, 1, [*stacks, *(lasts[k] for k in wanted)], [scan, *members]
+    )

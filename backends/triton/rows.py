@@ -1,0 +1,323 @@
+"""Reductions of rows as kernel text: in one tile, in a loop over long rows, or in parts where there are few rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dslc.backends.triton.body import Axis, Body, CannotLower, product
+from dslc.backends.triton.kernels import (
+    KernelText,
+    block_for,
+    count_text,
+    index_line,
+    keep_value,
+    new_body,
+    output_pointers,
+    power_of_two,
+    ragged,
+    store,
+    wide,
+    wish_of,
+)  # fmt: skip
+from dslc.backends.triton.text import ATOM, BIT, COMPARE, Text, aligned, is_float, name_of
+
+from dslc.ir import nodes as ir
+from dslc.kernels.form import Kernel, Member
+from dslc.kernels.group import short
+from dslc.sizes import Size
+
+
+def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], parts: Parts | None = None) -> KernelText:
+    """Reductions over the columns of a tile, with the maps between and after them.
+
+    With `parts`, each program reduces one part of the columns only, and stores what it finds there.
+    """
+    body = new_body(kernel, dtype, layered)
+    output_pointers(kernel, body)
+    row_sizes = tuple(kernel.sizes[v] for v in kernel.rows)
+    column_sizes = tuple(kernel.sizes[v] for v in kernel.columns)
+    rows, columns = product(row_sizes), product(column_sizes)
+    whole = short(column_sizes)
+    blocks: dict[str, int | str] = {}
+    grid = ["1"]
+    column_block = power_of_two(columns) if whole and isinstance(columns, int) else long_block(rows)
+    if kernel.rows and rows != 1:
+        row_block = block_for(rows, 1, max(1, min(64, 2048 // column_block)))
+        blocks["BLOCK_ROWS"] = row_block
+        body.axes.append(Axis(0, body.fresh("rows"), kernel.rows, row_sizes, 0, ragged(rows, row_block)))
+        body.line(index_line(body.axes[0].name, "tl.program_id(0)", "BLOCK_ROWS", wide(row_sizes + column_sizes)))
+        grid = [count_text(rows, row_block)]
+    elif kernel.rows:
+        body.axes.append(Axis(0, "0", kernel.rows, row_sizes, 0, False, True))
+    blocks["BLOCK_COLUMNS"] = column_block
+    depth = 0 if whole else 1
+    axis = Axis(1, body.fresh("columns"), kernel.columns, column_sizes, depth, ragged(columns, column_block))
+    body.axes.append(axis)
+    if whole:
+        body.line(f"{axis.name} = tl.arange(0, BLOCK_COLUMNS)")
+        for member in kernel.members.values():
+            one_block(body, kernel, member, axis)
+    elif parts is not None:
+        for part in parts.values():
+            body.pointer(part)
+        body.axes.append(Axis(-1, body.fresh("part"), (len(kernel.sizes),), (PARTS,), 0, False, True))
+        grid.append(str(PARTS))
+        reduced_part(body, kernel, axis, columns, parts)
+        wish = "_".join(dict.fromkeys(name_of(n) for n in kernel.members))
+        return KernelText(wish + "_parts", body, blocks, grid, 4, 1, list(parts.values()), list(kernel.members))
+    else:
+        looped(body, kernel, axis, columns)
+    warps = 4 if column_block <= 2048 else 8
+    return KernelText(
+        wish_of(kernel) + "_rows", body, blocks, grid, warps, 1, list(kernel.stored), list(kernel.members)
+    )
+
+
+#: into how many parts long columns are split where there are few rows
+PARTS = 16
+#: rows of this number and more are run over without that: a second launch would cost more than it saves
+FEW_ROWS = 32
+
+Parts = dict[ir.Node, ir.Input]
+
+
+def long_block(rows: Size) -> int:
+    """A block of columns that are run over; a program has few of few rows, and then more columns."""
+    if not isinstance(rows, int) or rows >= 4096:
+        return 64
+    return 256 if rows > 1 else 1024
+
+
+def split_kernels(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> list[KernelText] | None:
+    """Few rows and long columns in two kernels: parts of the columns, then the sum of the parts, in a fixed order."""
+    reductions = {n: m for n, m in kernel.members.items() if m.node.op is not None}
+    rows = product([kernel.sizes[v] for v in kernel.rows])
+    if short([kernel.sizes[v] for v in kernel.columns]) or not isinstance(rows, int) or rows >= FEW_ROWS:
+        return None
+    if any(m.node.op not in ("sum", "max", "min") for m in reductions.values()):
+        return None
+    reads = {s.tensor for m in reductions.values() for s in ir.scalars(m.body) if isinstance(s, ir.Read)}
+    if reads & kernel.members.keys() or any(set(m.axes) & set(kernel.columns) for m in kernel.members.values()):
+        return None
+    place = len(kernel.sizes)
+    parts = {
+        n: ir.intern(ir.Input(f"{name_of(n)}_parts", f"part {k}", m.node.dtype, (PARTS, *m.node.shape)))
+        for k, (n, m) in enumerate(reductions.items())
+    }
+    first = replace(kernel, members=reductions, stored=[])
+    read = {n: ir.read(parts[n], (ir.plain(place), *(ir.plain(v) for v in m.axes))) for n, m in reductions.items()}
+    members = {
+        n: replace(m, reduced=(place,), body=read[n]) if n in reductions else m for n, m in kernel.members.items()
+    }
+    second = replace(kernel, sizes=[*kernel.sizes, PARTS], columns=(place,), members=members)
+    return [rows_kernel(first, dtype, layered, parts), rows_kernel(second, dtype, layered)]
+
+
+def reduced_part(body: Body, kernel: Kernel, axis: Axis, columns: Size, parts: Parts) -> None:
+    """One part of the columns."""
+    part = body.axes[-1].name
+    size = body.size(columns)
+    body.line(f"{part} = tl.program_id(1).to(tl.int64)")
+    body.line(f"length = tl.cdiv(tl.cdiv({size}, {PARTS}), BLOCK_COLUMNS) * BLOCK_COLUMNS")
+    limits = f"{part} * length, tl.minimum({size}, ({part} + 1) * length)"
+    found = one_pass(body, kernel, list(kernel.members.values()), axis, limits)
+    place = len(kernel.sizes)
+    for m in kernel.members.values():
+        store(body, replace(m, node=parts[m.node], axes=(place, *m.axes)), found[m.node])  # type: ignore[arg-type]
+
+
+NEUTRAL = {"sum": 0, "prod": 1, "max": float("-inf"), "min": float("inf"), "argmax": float("-inf"),
+           "argmin": float("inf"), "any": False, "all": True}  # fmt: skip
+
+
+def neutral(op: str, dtype: str) -> str:
+    if op in ("max", "argmax", "min", "argmin") and not is_float(dtype):
+        return str(-(2**62) if op in ("max", "argmax") else 2**62)
+    value = NEUTRAL[op]
+    if op in ("any", "all"):
+        return "0" if op == "any" else "1"
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return f'float("{"-inf" if value < 0 else "inf"}")'
+    return f"{float(value)}" if is_float(dtype) else str(value)
+
+
+def one_block(body: Body, kernel: Kernel, member: Member, axis: Axis) -> None:
+    node = member.node
+    text = body.scalar(member.body)
+    if node.op is not None:
+        tile = masked_tile(body, node, member, text, axis, kernel)
+        text = reduced(body, node, tile, axis)
+    text = keep_value(body, node, text)
+    body.values[node] = text
+    if node in kernel.stored:
+        store(body, member, text)
+
+
+def masked_tile(body: Body, node: ir.Comp, member: Member, text: Text, axis: Axis, kernel: Kernel) -> Text:
+    """What is reduced, neutral outside the columns, over all tile axes that it needs."""
+    assert node.op is not None
+    value_dtype = member.body.dtype
+    if node.op in ("any", "all"):
+        text = (
+            body.cast(text, "tl.int32") if text.axes else Text(f"tl.cast({text.code}, tl.int32)", (), ATOM, text.depth)
+        )
+        value_dtype = "i64"
+    mask = body.mask(axis.number)
+    pure = isinstance(member.body, ir.Read) and node.op == "sum" and axis.number in text.axes
+    wanted = text.axes if axis.number in text.axes else tuple(sorted({*text.axes, axis.number}))
+    if mask is not None and not pure:
+        parts, axes, depth = aligned([mask, text])
+        return Text(f"tl.where({parts[0].code}, {parts[1].code}, {neutral(node.op, value_dtype)})", axes, ATOM, depth)
+    if axis.number not in text.axes:
+        shape = ", ".join(f"BLOCK_{'ROWS' if a == 0 else 'COLUMNS'}" for a in wanted)
+        line = aligned([text, Text("", wanted)])[0][0]
+        kind = "tl.int64" if not is_float(value_dtype) else body.float_type
+        return Text(
+            f"tl.zeros(({shape}{',' if len(wanted) == 1 else ''}), {kind}) + {line.at(BIT)}",
+            wanted,
+            BIT,
+            max(text.depth, axis.depth),
+        )
+    return text
+
+
+def reduced(body: Body, node: ir.Comp, tile: Text, axis: Axis) -> Text:
+    """The reduction of a tile over its columns."""
+    place = tile.axes.index(axis.number)
+    rest = tuple(a for a in tile.axes if a != axis.number)
+    depth = max((a.depth for a in body.axes if a.number in rest and not a.single), default=0)
+    match node.op:
+        case "sum" | "max" | "min":
+            if node.op != "sum" and is_float(node.dtype):
+                name = f"{node.op}imum"
+                body.helpers.add(name)
+                code = f"{name}({tile.code}, {place})"
+            else:
+                code = f"tl.{node.op}({tile.code}, axis={place})"
+        case "any" | "all":
+            code = f"tl.{'max' if node.op == 'any' else 'min'}({tile.code}, axis={place}) != 0"
+            return Text(code, rest, COMPARE, depth)
+        case "argmax" | "argmin":
+            code = f"tl.{node.op}({tile.code}, axis={place}).to(tl.int64)"
+        case "prod":
+            body.helpers.add("multiplied")
+            code = f"tl.reduce({tile.code}, {place}, multiplied)"
+        case _:
+            raise CannotLower(f"the reduction `{node.op}`", node)
+    return Text(code, rest, ATOM, depth)
+
+
+def looped(body: Body, kernel: Kernel, axis: Axis, columns: Size) -> None:
+    """Rows that are too long for a tile: one pass over blocks of columns for each reduction that waits for another."""
+    waiting = list(kernel.members.values())
+    while waiting:
+        now = ready(waiting, kernel)
+        rows_only = [m for m in now if m.node.op is None and not set(m.axes) & set(kernel.columns)]
+        if rows_only:
+            for member in rows_only:
+                text = keep_value(body, member.node, body.scalar(member.body))
+                body.values[member.node] = text
+                if member.node in kernel.stored:
+                    store(body, member, text)
+                waiting.remove(member)
+            continue
+        found = one_pass(body, kernel, now, axis, f"0, {body.size(columns)}")
+        for m in now:
+            if m.node in found and m.node in kernel.stored:
+                store(body, m, found[m.node])
+        waiting = [m for m in waiting if m not in now]
+
+
+def ready(waiting: list[Member], kernel: Kernel) -> list[Member]:
+    """Members that read no reduction which is still to be made."""
+    pending = {m.node for m in waiting if m.node.op is not None}
+    blocked: set[ir.Node] = set()
+    out = []
+    for m in waiting:
+        reads = {s.tensor for s in ir.scalars(m.body) if isinstance(s, ir.Read)}
+        if reads & (pending | blocked):
+            blocked.add(m.node)
+        else:
+            out.append(m)
+    return out
+
+
+def one_pass(body: Body, kernel: Kernel, members: list[Member], axis: Axis, limits: str) -> dict[ir.Node, Text]:
+    """One run over blocks of columns; gives the reductions that it makes."""
+    has_rows = any(a.number == 0 and not a.single for a in body.axes)
+    shape = "(BLOCK_ROWS, BLOCK_COLUMNS)" if has_rows else "(BLOCK_COLUMNS,)"
+    tile_axes = (0, 1) if has_rows else (1,)
+    totals: dict[ir.Node, tuple[str, ...]] = {}
+    for m in members:
+        if m.node.op is None:
+            continue
+        name = body.fresh(f"{name_of(m.node)}_so_far")
+        integral = not is_float(m.body.dtype)
+        kind = "tl.int64" if integral else "tl.float64" if "f64" in (m.body.dtype, body.dtype) else "tl.float32"
+        if m.node.op in ("any", "all"):
+            kind = "tl.int32"
+        body.line(f"{name} = tl.full({shape}, {neutral(m.node.op, m.body.dtype)}, {kind})")
+        totals[m.node] = (name,)
+        if m.node.op in ("argmax", "argmin"):
+            where = body.fresh(f"{name}_at")
+            body.line(f"{where} = tl.zeros({shape}, tl.int64)")
+            totals[m.node] = (name, where)
+    start = body.fresh("start")
+    body.open(f"for {start} in range({limits}, BLOCK_COLUMNS):")
+    axis.depth = len(body.scopes) - 1
+    body.line(f"{axis.name} = {start} + tl.arange(0, BLOCK_COLUMNS)")
+    for m in members:
+        text = body.scalar(m.body)
+        if m.node.op is None:
+            text = keep_value(body, m.node, text)
+            body.values[m.node] = text
+            if m.node in kernel.stored:
+                store(body, m, text)
+            continue
+        tile = aligned([masked_tile(body, m.node, m, text, axis, kernel), Text("", tile_axes)])[0][0]
+        accumulate(body, m.node, totals[m.node], tile, axis, tile_axes)
+    body.close()
+    for node, text in list(body.values.items()):
+        if text.depth > 0:
+            del body.values[node]
+            body.lazy[node] = kernel.members[node].body
+    found: dict[ir.Node, Text] = {}
+    for m in members:
+        if m.node.op is not None:
+            text = keep_value(body, m.node, finished(body, m.node, totals[m.node], tile_axes, axis))
+            body.values[m.node] = found[m.node] = text
+    return found
+
+
+def accumulate(
+    body: Body, node: ir.Comp, names: tuple[str, ...], tile: Text, axis: Axis, axes: tuple[int, ...]
+) -> None:
+    name = names[0]
+    match node.op:
+        case "sum":
+            body.line(f"{name} += {tile.code}")
+        case "prod":
+            body.line(f"{name} *= {tile.at(BIT + 1)}")
+        case "max" | "min":
+            body.line(f"{name} = {body.pairwise(node.op, name, tile.code, node.dtype)}")
+        case "any" | "all":
+            body.line(f"{name} = tl.{'maximum' if node.op == 'any' else 'minimum'}({name}, {tile.code})")
+        case "argmax" | "argmin":
+            value = body.named("candidate", Text(tile.code, axes, ATOM, axis.depth))
+            sign = ">" if node.op == "argmax" else "<"
+            better = body.named("better", Text(f"{value.code} {sign} {name}", axes, COMPARE, axis.depth))
+            columns = aligned([Text(axis.name, (axis.number,)), Text("", axes)])[0][0]
+            body.line(f"{names[1]} = tl.where({better.code}, {columns.code}, {names[1]})")
+            body.line(f"{name} = tl.where({better.code}, {value.code}, {name})")
+
+
+def finished(body: Body, node: ir.Comp, names: tuple[str, ...], axes: tuple[int, ...], axis: Axis) -> Text:
+    tile = Text(names[0], axes)
+    if node.op not in ("argmax", "argmin"):
+        return reduced(body, node, tile, axis)
+    place = axes.index(axis.number)
+    rest = tuple(a for a in axes if a != axis.number)
+    best = f"tl.{node.op[3:]}({names[0]}, axis={place}, keep_dims=True)"
+    code = f"tl.min(tl.where({names[0]} == {best}, {names[1]}, {2**62}), axis={place})"
+    return Text(code, rest)

@@ -1,0 +1,270 @@
+"""Streaming kernels as text: tiles computed block by block, and reduced as they come.
+
+A sum of exp(z - max z) needs no second pass: when the maximum so far grows from m to m', what was summed with m
+is multiplied by exp(m - m').
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dslc.backends.triton.body import Axis, Body, product
+from dslc.backends.triton.dots import side
+from dslc.backends.triton.kernels import (
+    KernelText,
+    block_for,
+    count_text,
+    keep_value,
+    new_body,
+    output_pointers,
+    ragged,
+    store,
+    wish_of,
+)  # fmt: skip
+from dslc.backends.triton.rows import masked_tile, neutral, ready, reduced
+from dslc.backends.triton.text import ATOM, Text, atom, name_of, size_code
+
+from dslc.ir import nodes as ir
+from dslc.ir.rewrite import Change, keep
+from dslc.kernels.contract import factors
+from dslc.kernels.form import Kernel, Member
+from dslc.kernels.sides import contraction_sides
+from dslc.kernels.vanish import triangle
+
+ROWS, COLUMNS = 0, 20
+
+
+@dataclass
+class Streaming:
+    """The state of one streaming kernel while it is written."""
+
+    kernel: Kernel
+    body: Body
+    columns: Axis
+    blocks: dict[str, int | str]
+    #: short axes by their variables
+    short: dict[tuple[int, ...], Axis]
+    #: the first row of the program
+    first_row: str
+
+
+def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> KernelText:
+    body = new_body(kernel, dtype, layered)
+    for m in kernel.tiles.values():
+        for s in ir.scalars(m.body):
+            if isinstance(s, ir.Read):
+                body.pointer(s.tensor)
+    for tile in kernel.tiles:
+        body.pointers.pop(tile, None)
+    output_pointers(kernel, body)
+    body.count([*(m.body for m in kernel.members.values()), *(m.body for m in kernel.tiles.values())])
+    sizes = kernel.sizes
+    rows, columns = (product([sizes[v] for v in axis]) for axis in (kernel.rows, kernel.columns))
+    batch = product([sizes[v] for v in kernel.batch])
+    side_length = 32 if dtype == "f32" else 16
+    blocks: dict[str, int | str] = {"BLOCK_ROWS": side_length, "BLOCK_COLUMNS": side_length}
+    grid = count_text(rows, side_length)
+    pid = "tl.program_id(0)"
+    if kernel.batch:
+        axis = Axis(-1, body.fresh("batch"), kernel.batch, tuple(sizes[v] for v in kernel.batch), 0, False, True)
+        body.axes.append(axis)
+        tiles = f"tl.cdiv({body.size(rows)}, BLOCK_ROWS)"
+        body.line(f"{axis.name} = tl.program_id(0).to(tl.int64) // {tiles}")
+        pid = f"(tl.program_id(0) % {tiles})"
+        grid = f"{atom(size_code(batch))} * {grid}"
+    row_axis = Axis(
+        ROWS, body.fresh("rows"), kernel.rows, tuple(sizes[v] for v in kernel.rows), 0, ragged(rows, side_length)
+    )
+    body.axes.append(row_axis)
+    first_row = body.fresh("first")
+    body.line(f"{first_row} = {pid}.to(tl.int64) * BLOCK_ROWS")
+    body.line(f"{row_axis.name} = {first_row} + tl.arange(0, BLOCK_ROWS)")
+    column_axis = Axis(
+        COLUMNS,
+        body.fresh("columns"),
+        kernel.columns,
+        tuple(sizes[v] for v in kernel.columns),
+        1,
+        ragged(columns, side_length),
+    )
+    body.axes.append(column_axis)
+    stream = Streaming(kernel, body, column_axis, blocks, {}, first_row)
+    for tile, m in kernel.tiles.items():
+        short_axis(stream, m.reduced, 10)
+        body.tiles[tile] = lambda t=m: block_of(stream, t)  # type: ignore[misc]
+    for m in kernel.members.values():
+        new = tuple(v for v in m.axes if v not in kernel.batch and v not in kernel.rows)
+        if new and m.node.op is not None:
+            short_axis(stream, new, 30)
+    waiting = list(kernel.members.values())
+    while waiting:
+        now = ready(waiting, kernel)
+        maps = [m for m in now if m.node.op is None]
+        for m in maps:
+            finish(stream, m, body.scalar(m.body))
+        if not maps:
+            scaled = {
+                m.node: found for m in waiting if m not in now and (found := rescaled(m, now, waiting)) is not None
+            }
+            now = [m for m in waiting if m in now or m.node in scaled]
+            one_pass(stream, now, scaled, size_code(columns))
+        waiting = [m for m in waiting if m not in (maps or now)]
+    return KernelText(
+        wish_of(kernel) + "_stream", body, blocks, [grid], 4, 1, list(kernel.stored), [*kernel.tiles, *kernel.members]
+    )
+
+
+def finish(stream: Streaming, m: Member, text: Text) -> None:
+    text = keep_value(stream.body, m.node, text)
+    stream.body.values[m.node] = text
+    if m.node in stream.kernel.stored:
+        store(stream.body, m, text)
+
+
+def short_axis(stream: Streaming, variables: tuple[int, ...], number: int) -> Axis:
+    """An axis that is held as a whole; members whose axes are of one size share the block."""
+    if variables in stream.short:
+        return stream.short[variables]
+    body = stream.body
+    sizes = tuple(stream.kernel.sizes[v] for v in variables)
+    extent = product(sizes)
+    block = block_for(extent, 16, 1 << 20)
+    name = body.fresh("width" if number == 10 else "depth")
+    stream.blocks[f"BLOCK_{name.upper()}"] = block
+    axis = Axis(number + len(stream.short), name, variables, sizes, 0, ragged(extent, block))
+    body.axes.append(axis)
+    stream.short[variables] = axis
+    body.line(f"{name} = tl.arange(0, BLOCK_{name.upper()})")
+    return axis
+
+
+def mapped(m: Member, s: ir.Scalar) -> ir.Scalar:
+    """A part of a node's formula in the variables of the kernel."""
+    numbers = (*m.axes, *m.reduced)
+    return Change({v: keep(w) for v, w in enumerate(numbers)}).scalar(s)
+
+
+def two_sides(stream: Streaming, m: Member) -> tuple[ir.Scalar, ir.Scalar]:
+    """The factors of a contraction: first the one with the rows of the kernel, or with its tiles."""
+    sides = contraction_sides(m.node)
+    assert sides is not None
+    left, right, _, rows, _ = sides
+    of_rows = {m.axes[v] for v in rows} <= set(stream.kernel.rows)
+    first, second = (left, right) if of_rows else (right, left)
+    return mapped(m, first), mapped(m, second)
+
+
+def block_of(stream: Streaming, m: Member) -> Text:
+    """A block of a tile: rows by columns."""
+    body = stream.body
+    first, second = two_sides(stream, m)
+    inner = stream.short[m.reduced]
+    width = f"BLOCK_{inner.name.upper()}"
+    left = side(body, first, (ROWS, inner.number), inner, ("BLOCK_ROWS", width), 0)
+    right = side(body, second, (inner.number, COLUMNS), inner, (width, "BLOCK_COLUMNS"), 1)
+    text = Text(f'tl.dot({left}, {right}, input_precision="ieee")', (ROWS, COLUMNS), ATOM, 1)
+    return body.named(name_of(m.node, "tile"), text)
+
+
+@dataclass
+class Rescaled:
+    """A sum with the factor exp(z - shift) whose maximum is found in the same pass."""
+
+    peak: Member
+    shift: ir.Scalar
+
+
+def rescaled(m: Member, now: list[Member], waiting: list[Member]) -> Rescaled | None:
+    """Can a sum run beside the maximum that it needs? It must be a multiple of exp(z - shift(max z))."""
+    if m.node.op != "sum":
+        return None
+    pending = {x.node for x in waiting if x.node.op is not None}
+    needs = {s.tensor for s in ir.scalars(m.body) if isinstance(s, ir.Read)} & pending
+    if len(needs) != 1:
+        return None
+    peak = next((x for x in now if x.node in needs and x.node.op == "max"), None)
+    if peak is None:
+        return None
+    found: Rescaled | None = None
+    for f in factors(m.body):
+        reads = any(isinstance(s, ir.Read) and s.tensor is peak.node for s in ir.scalars(f.scalar))
+        if not reads:
+            continue
+        s = f.scalar
+        if found is not None or f.below or not (isinstance(s, ir.Op) and s.name == "exp"):
+            return None
+        gap = s.args[0]
+        if not (isinstance(gap, ir.Op) and gap.name == "-" and gap.args[0] is peak.body):
+            return None
+        found = Rescaled(peak, gap.args[1])
+    return found
+
+
+def one_pass(stream: Streaming, members: list[Member], scaled: dict[ir.Comp, Rescaled], columns: str) -> None:
+    """One run over the columns."""
+    body, axis = stream.body, stream.columns
+    names: dict[ir.Node, str] = {}
+    for m in members:
+        assert m.node.op is not None
+        names[m.node] = body.fresh(name_of(m.node))
+        new = tuple(v for v in m.axes if v not in stream.kernel.batch and v not in stream.kernel.rows)
+        shape = f"(BLOCK_ROWS, BLOCK_{stream.short[new].name.upper()})" if new else "(BLOCK_ROWS,)"
+        body.line(f"{names[m.node]} = tl.full({shape}, {neutral(m.node.op, m.node.dtype)}, {body.float_type})")
+    start = body.fresh("start")
+    body.open(f"for {start} in range({limits(stream, members, columns)}, BLOCK_COLUMNS):")
+    body.line(f"{axis.name} = {start} + tl.arange(0, BLOCK_COLUMNS)")
+    factors_: dict[ir.Node, str] = {}
+    for m in sorted(members, key=lambda x: x.node.op == "sum"):
+        name = names[m.node]
+        assert m.node.op is not None
+        if contraction_sides(m.node) is not None:
+            grown = name if m.node not in scaled else f"{name} * {factors_[scaled[m.node].peak.node]}[:, None]"
+            dot_step(stream, m, name, grown)
+            continue
+        tile = masked_tile(body, m.node, m, body.scalar(m.body), axis, stream.kernel)
+        value = reduced(body, m.node, tile, axis)
+        if m.node.op == "sum":
+            grown = name if m.node not in scaled else f"{name} * {factors_[scaled[m.node].peak.node]}"
+            body.line(f"{name} = {grown} + {value.code}")
+            continue
+        dependants = [x for x in scaled.values() if x.peak is m]
+        after = body.named(
+            f"{name}_next", Text(body.pairwise(m.node.op, name, value.code, m.node.dtype), (ROWS,), ATOM, 1)
+        )
+        body.values[m.node] = after
+        if dependants:
+            shift = body.scalar(dependants[0].shift)
+            growth = body.named("growth", Text(f"tl.exp({name} - {shift.code})", (ROWS,), ATOM, 1))
+            factors_[m.node] = growth.code
+        body.line(f"{name} = {after.code}")
+    body.close()
+    for node in [n for n, t in body.values.items() if t.depth > 0]:
+        del body.values[node]
+    for m in members:
+        new = tuple(v for v in m.axes if v not in stream.kernel.batch and v not in stream.kernel.rows)
+        axes = (ROWS, stream.short[new].number) if new else (ROWS,)
+        finish(stream, m, Text(names[m.node], axes))
+
+
+def limits(stream: Streaming, members: list[Member], columns: str) -> str:
+    """The columns to visit: not those beyond a diagonal where nothing is left of any member."""
+    match triangle(stream.kernel, members):
+        case "above":
+            return f"0, tl.minimum({columns}, {stream.first_row} + BLOCK_ROWS)"
+        case "below":
+            return f"{stream.first_row}, {columns}"
+    return f"0, {columns}"
+
+
+def dot_step(stream: Streaming, m: Member, name: str, grown: str) -> None:
+    """A contraction of a tile with a second tensor: one block of it."""
+    body = stream.body
+    first, second = two_sides(stream, m)
+    new = tuple(v for v in m.axes if v not in stream.kernel.batch and v not in stream.kernel.rows)
+    short = stream.short[new]
+    left = side(body, first, (ROWS, COLUMNS), stream.columns, ("BLOCK_ROWS", "BLOCK_COLUMNS"), 1)
+    right = side(
+        body, second, (COLUMNS, short.number), stream.columns, ("BLOCK_COLUMNS", f"BLOCK_{short.name.upper()}"), 1
+    )
+    body.line(f'{name} = tl.dot({left}, {right}, {grown}, input_precision="ieee")')

@@ -1,0 +1,112 @@
+"""Texts of expressions over tiles: which tile axes they have, how strongly they bind, where they may stand."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from dslc.ir import nodes as ir
+from dslc.sizes import Size, show
+from dslc.source import NOWHERE
+
+ATOM, POWER, UNARY, TIMES, PLUS, BIT, COMPARE = 9, 8, 7, 6, 5, 4, 3
+
+#: storage of dtypes; "float" and "f32" are the dtype of the module
+TORCH = {"f64": "torch.float64", "f16": "torch.float16", "bf16": "torch.bfloat16", "i32": "torch.int64",
+         "i64": "torch.int64", "bool": "torch.bool"}  # fmt: skip
+POINTER = {"torch.float32": "*fp32", "torch.float64": "*fp64", "torch.float16": "*fp16", "torch.bfloat16": "*bf16",
+           "torch.int64": "*i64", "torch.bool": "*i1"}  # fmt: skip
+INTEGERS = ("i32", "i64")
+
+
+def is_float(dtype: str) -> bool:
+    return dtype not in ("i32", "i64", "bool")
+
+
+@dataclass(frozen=True)
+class Text:
+    """An expression over some tile axes (by number, ascending); `depth` is the loop that it belongs to."""
+
+    code: str
+    axes: tuple[int, ...] = ()
+    level: int = ATOM
+    depth: int = 0
+
+    def at(self, level: int) -> str:
+        return self.code if self.level >= level else f"({self.code})"
+
+
+def expanded(text: Text, axes: tuple[int, ...]) -> Text:
+    """The same with new tile axes of length 1, so that it lines up with `axes`."""
+    if not text.axes or text.axes == axes:
+        return text
+    items = ", ".join(":" if a in text.axes else "None" for a in axes)
+    return Text(f"{text.at(ATOM)}[{items}]", text.axes, ATOM, text.depth)
+
+
+def aligned(texts: list[Text]) -> tuple[list[Text], tuple[int, ...], int]:
+    """Texts over their common axes, those axes, and the innermost loop among them."""
+    axes = tuple(sorted({a for t in texts for a in t.axes}))
+    return [expanded(t, axes) for t in texts], axes, max((t.depth for t in texts), default=0)
+
+
+def size_code(size: Size) -> str:
+    """A size as an expression: powers as products, exact quotients as whole-number divisions."""
+    text = show(size).replace(" / ", " // ")
+    text = re.sub(r"(\w+)\^(\d+)", lambda m: "*".join([m[1]] * int(m[2])), text)
+    return re.sub(r"(?<=[\w)])\*(?=[\w(])", " * ", text)
+
+
+def atom(text: str) -> str:
+    return text if re.fullmatch(r"[\w.]+", text) else f"({text})"
+
+
+def symbols(size: Size) -> set[str]:
+    return {s.name for s in getattr(size, "free_symbols", ())}
+
+
+def word(name: str) -> str:
+    """The last part of a dotted name, as an identifier.
+
+    >>> word("decoder.block.0.W")
+    'W'
+    """
+    last = re.sub(r"\W+", "_", name.rsplit(".", 1)[-1]).strip("_")
+    if "." in name and name.startswith("d_"):
+        last = f"d_{last}"
+    if not last or last[0].isdigit():
+        last = re.sub(r"\W+", "_", name).strip("_")
+    return f"v_{last}" if not last or last[0].isdigit() else last
+
+
+def name_of(node: ir.Node, default: str = "value") -> str:
+    """A name for a node: its own, or the left-hand side of the spec line that it comes from."""
+    name = str(getattr(node, "name", ""))
+    if name:
+        return word(name)
+    span = getattr(node, "span", NOWHERE)
+    if span.source.text:
+        left = re.match(r"\s*(\w+)(\[[^=]*\])?\s*[+]?=[^=]", span.source.line(span.line))
+        if left:
+            return left[1]
+    op = getattr(node, "op", None)
+    return op if isinstance(op, str) else default
+
+
+#: names with a meaning of their own in host functions
+HOST = frozenset({
+    "math", "torch", "triton", "tl", "params", "state", "states", "opt", "seed", "device", "step", "grad", "grads",
+    "loss", "name", "count", "norm", "entry", "below", "default_device", "gradient_norm", "init", "init_state",
+    "init_opt", "forward", "adjoint", "evaluate", "loss_grad_metrics", "loss_and_grad", "train_step", "save", "load",
+    "load_state", "stored", "next", "iter", "reversed", "range", "dict", "zip", "ctx", "self", "saved", "found",
+    "by_param", "by_input", "Module", "Apply", "PARAMS", "STATE", "DTYPE", "MANIFEST", "ORDER", "INPUTS", "OUTPUTS",
+})  # fmt: skip
+
+
+def argument(name: str) -> str:
+    """The name of an input in host functions: its own, unless that means something there.
+
+    >>> argument("x"), argument("params")
+    ('x', 'params_')
+    """
+    return f"{name}_" if name in HOST or name.endswith("_kernel") else name

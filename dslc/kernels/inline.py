@@ -1,0 +1,210 @@
+"""Elementwise values move into the formulas that use them, where that saves a trip through memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dslc.ir import nodes as ir
+from dslc.ir.rewrite import Change, Form, NotAffine, Substitute, compose
+from dslc.kernels.contract import factors
+from dslc.kernels.sums import every_node, plain_variable
+
+#: operations that cost about as much as an addition
+CHEAP = frozenset(
+    [
+        "+",
+        "-",
+        "*",
+        "neg",
+        "select",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "==",
+        "!=",
+        "and",
+        "or",
+        "not",
+        "max",
+        "min",
+        "abs",
+        "relu",
+        "cast",
+        "stop_grad",
+        "isfinite",
+        "isnan",
+        "clip",
+        "sign",
+    ]
+)
+#: a formula of this many operations is worth a kernel of its own rather than a second evaluation
+SMALL = 6
+
+
+@dataclass
+class Put:
+    """Variables replaced by places: what a formula is when it is read at those places."""
+
+    places: Mapping[int, ir.Place]
+    done: dict[ir.Scalar, ir.Scalar] = field(default_factory=dict)
+
+    def scalar(self, root: ir.Scalar) -> ir.Scalar:
+        for s in ir.scalars(root):
+            if s not in self.done:
+                self.done[s] = self.one(s)
+        return self.done[root]
+
+    def one(self, s: ir.Scalar) -> ir.Scalar:
+        match s:
+            case ir.Var():
+                return value_of(self.places[s.number])
+            case ir.Read():
+                places = tuple(self.place(x) for x in s.places)
+                outside = None if s.outside is None else self.done[s.outside]
+                return ir.intern(ir.Read(s.tensor, places, s.dtype, outside))
+        return ir.rebuild(s, lambda x: self.done[x])
+
+    def place(self, place: ir.Place) -> ir.Place:
+        if isinstance(place, ir.At):
+            return place
+        if isinstance(place, ir.Data):
+            return ir.intern(ir.Data(self.scalar(place.value), place.mode))
+        variable = plain_variable(place)
+        if variable is not None:
+            return self.places[variable]
+        forms: dict[int, Form] = {}
+        for number, _ in place.terms:
+            given = self.places[number]
+            if not isinstance(given, ir.Affine) or given.mode != "inside":
+                raise NotAffine
+            forms[number] = Form(given.terms, given.offset, given.divisor)
+        return compose(place, forms)
+
+
+def value_of(place: ir.Place) -> ir.Scalar:
+    """The number that a place is."""
+    if isinstance(place, ir.Data):
+        if place.mode != "inside":
+            raise NotAffine
+        return place.value
+    if isinstance(place, ir.At):
+        at: ir.Scalar = ir.read(place.step, ())
+        return at if place.offset == 0 else ir.op("+", (at, ir.intern(ir.SizeOf(place.offset))), "i64")
+    if place.mode != "inside":
+        raise NotAffine
+    return Change({}).value(Form(place.terms, place.offset, place.divisor))
+
+
+class Inlined(Substitute):
+    """A graph in which elementwise values stand where they are used, as far as that is worth it."""
+
+    def __init__(self, roots: Sequence[ir.Tensor], kept: frozenset[ir.Node] = frozenset()) -> None:
+        super().__init__({}, everywhere=True)
+        self.roots = frozenset(roots)
+        self.kept = kept
+        #: from a node as it is now to the node that it was
+        self.origin: dict[ir.Node, ir.Node] = {}
+        self.users: dict[ir.Node, dict[ir.Node, None]] = {}
+        self.fixed: set[ir.Node] = set(roots)
+        for node in every_node(list(roots)):
+            for a in ir.arguments(node):
+                self.users.setdefault(a, {})[node] = None
+            if not isinstance(node, ir.Comp):
+                self.fixed.update(ir.arguments(node))
+            if isinstance(node, ir.Scan):
+                self.fixed.update((*node.carries, *node.results, *node.starts))
+
+    def _one(self, node: ir.Node) -> ir.Node:
+        new = super()._one(node)
+        if isinstance(new, ir.Comp):
+            return self.comp(node, new)
+        return new
+
+    def comp(self, old: ir.Node, node: ir.Comp) -> ir.Tensor:
+        self.origin[node] = old
+        done: dict[ir.Scalar, ir.Scalar] = {}
+        changed = False
+        for s in ir.scalars(node.body):
+            made = ir.rebuild(s, lambda x: done[x])
+            if isinstance(made, ir.Read) and isinstance(made.tensor, ir.Comp):
+                put = self.inlined(made, node)
+                if put is not None:
+                    made, changed = put, True
+            done[s] = made
+        if not changed:
+            return node
+        result = ir.comp(node.shape, done[node.body], node.op, node.reduced, node.name, node.span, node.dtype)
+        self.origin[result] = old
+        return result
+
+    def inlined(self, s: ir.Read, user: ir.Comp) -> ir.Scalar | None:
+        """The value that a read stands for, if it is to be computed in place."""
+        node = s.tensor
+        assert isinstance(node, ir.Comp)
+        if node.op is not None or node in self.kept or not self.worth(node, user):
+            return None
+        if s.outside is not None:
+            return permuted(s, node)
+        try:
+            body = Put(dict(enumerate(s.places))).scalar(node.body)
+        except NotAffine:
+            return None
+        return body if body.dtype == s.dtype else ir.op("cast", (body,), s.dtype)
+
+    def worth(self, node: ir.Comp, user: ir.Comp) -> bool:
+        old = self.origin.get(node, node)
+        reads = [x for x in ir.scalars(node.body) if isinstance(x, ir.Read)]
+        ops = [x for x in ir.scalars(node.body) if isinstance(x, ir.Op)]
+        if not reads or is_view(node):
+            return len(ops) <= 4 * SMALL
+        if not node.shape and len(ops) <= SMALL and not any(has_many(x) for x in reads):
+            return True
+        if len(self.users.get(old, ())) != 1 or old in self.fixed:
+            return False
+        if user.op is None:
+            return True
+        cheap = all(x.name in CHEAP for x in ops) and len(ops) <= SMALL
+        if contraction(user):
+            return cheap and not any(isinstance(x.tensor, ir.Comp) and x.tensor.op is not None for x in reads)
+        return True
+
+
+def has_many(s: ir.Read) -> bool:
+    return bool(s.tensor.shape)
+
+
+def is_view(node: ir.Comp) -> bool:
+    """A tensor that only reads another one, or converts it."""
+    body = node.body
+    if isinstance(body, ir.Op) and body.name in ("cast", "stop_grad"):
+        body = body.args[0]
+    return isinstance(body, ir.Read) and not any(isinstance(p, ir.Data) for p in body.places)
+
+
+def contraction(node: ir.Comp) -> bool:
+    """Is it a sum of products of different variables, as a matrix product is?"""
+    if node.op != "sum":
+        return False
+    parts = [f for f in factors(node.body) if f.axes]
+    return len({f.axes for f in parts}) > 1
+
+
+def permuted(s: ir.Read, node: ir.Comp) -> ir.Scalar | None:
+    """A read that may be outside, of a tensor that is another one with its axes in another order."""
+    body = node.body
+    if not isinstance(body, ir.Read) or body.outside is not None:
+        return None
+    variables = [plain_variable(p) for p in body.places]
+    if None in variables or sorted(v for v in variables if v is not None) != list(range(len(node.shape))):
+        return None
+    if any(node.shape[v] != n for v, n in zip(variables, body.tensor.shape, strict=True) if v is not None):
+        return None
+    places = tuple(s.places[v] for v in variables if v is not None)
+    return ir.intern(ir.Read(body.tensor, places, s.dtype, s.outside))
+
+
+def inlined(roots: list[ir.Tensor]) -> list[ir.Tensor]:
+    pass_ = Inlined(roots)
+    return [pass_.tensor(x) for x in roots]

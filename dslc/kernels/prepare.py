@@ -1,0 +1,21 @@
+"""From results in the IR to the steps that compute them: the passes in their order."""
+
+from __future__ import annotations
+
+from dslc.ir import nodes as ir
+from dslc.kernels.contract import contracted
+from dslc.kernels.form import Step
+from dslc.kernels.group import scheduled
+from dslc.kernels.inline import inlined
+from dslc.kernels.recompute import recomputed
+from dslc.kernels.stream import streamed
+from dslc.kernels.sums import as_comprehensions, joined_scans
+
+PASSES = (as_comprehensions, joined_scans, contracted, recomputed, joined_scans, streamed, contracted, inlined)
+
+
+def prepared(roots: list[ir.Tensor]) -> tuple[list[ir.Tensor], list[Step]]:
+    """The roots after all passes, and the steps in order."""
+    for pass_ in PASSES:
+        roots = pass_(roots)
+    return roots, scheduled(roots)

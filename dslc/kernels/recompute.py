@@ -1,0 +1,133 @@
+"""Long matrices are not saved for the reversed scan: it computes them again, a block at a time, from what is saved.
+
+A scan over layers stacks the values that its adjoint reads. Those that are tiles (attention weights, for example) are
+formulas of shorter values: the reversed scan reads these instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from dslc.ir import nodes as ir
+from dslc.ir.rewrite import Substitute
+from dslc.kernels.stream import Roles, candidates
+from dslc.kernels.sums import every_node
+
+
+@dataclass
+class Plan:
+    """A scan with some of its stacked results computed again, and the results that are stacked for that."""
+
+    scan: ir.Scan
+    tiles: dict[ir.Node, Roles]
+    extra: list[ir.Tensor] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.inner = set(ir.inside(self.scan)[0])
+        pending: list[ir.Node] = [r for r in self.scan.results if r in self.tiles]
+        seen: set[ir.Node] = set()
+        while pending:
+            tile = pending.pop()
+            if tile in seen:
+                continue
+            seen.add(tile)
+            for body in ir.bodies(tile):
+                for s in ir.scalars(body):
+                    if not isinstance(s, ir.Read) or s.tensor not in self.inner or is_number(s.tensor):
+                        continue
+                    if s.tensor in self.tiles:
+                        pending.append(s.tensor)
+                    elif s.tensor not in self.scan.results and s.tensor not in self.extra:
+                        self.extra.append(s.tensor)
+
+    @property
+    def results(self) -> tuple[ir.Tensor, ...]:
+        return (*self.scan.results, *self.extra)
+
+
+def is_number(tensor: ir.Tensor) -> bool:
+    return isinstance(tensor, ir.Step) and tensor.kind == "number"
+
+
+class Recomputed(Substitute):
+    def __init__(self, roots: list[ir.Tensor]) -> None:
+        super().__init__({}, everywhere=True)
+        order = every_node(roots)
+        tiles = candidates(order)
+        scans = [x for x in order if isinstance(x, ir.Scan) and any(r in tiles for r in x.results)]
+        self.plans = {x: Plan(x, tiles) for x in scans}
+        self.again: dict[tuple[ir.Node, ir.Step], ir.Tensor] = {}
+
+    def _one(self, node: ir.Node) -> ir.Node:
+        if isinstance(node, ir.Scan) and node in self.plans:
+            return super()._one(ir.intern(replace(node, results=self.plans[node].results)))
+        if isinstance(node, ir.Part) and node.of in self.plans:
+            plan = self.plans[node.of]
+            number = node.number + (len(plan.extra) if node.number >= len(plan.scan.results) else 0)
+            return ir.intern(replace(node, of=self.done[node.of], number=number))  # type: ignore[arg-type]
+        if isinstance(node, ir.Comp):
+            body = self.rewritten(node.body)
+            if body is not node.body:
+                node = ir.intern(replace(node, body=body))
+                for a in ir.arguments(node):
+                    self.node(a)
+        return super()._one(node)
+
+    def rewritten(self, root: ir.Scalar) -> ir.Scalar:
+        """A formula that reads tiles computed again instead of stacked ones."""
+        done: dict[ir.Scalar, ir.Scalar] = {}
+        for s in ir.scalars(root):
+            new = ir.rebuild(s, lambda x: done[x])
+            if isinstance(new, ir.Read) and isinstance(new.tensor, ir.Part) and new.tensor.of in self.plans:
+                plan = self.plans[new.tensor.of]
+                first = new.places[0] if new.places else None
+                number = new.tensor.number
+                if number < len(plan.scan.results) and isinstance(first, ir.At) and first.offset == 0:
+                    tile = plan.scan.results[number]
+                    if tile in plan.tiles:
+                        new = ir.read(self.lifted(plan, tile, first.step), new.places[1:], new.outside)
+            done[s] = new
+        return done[root]
+
+    def lifted(self, plan: Plan, tile: ir.Node, step: ir.Step) -> ir.Tensor:
+        """A tile of the scan's body at the step of another scan."""
+        assert isinstance(tile, ir.Comp)
+        if (tile, step) not in self.again:
+            own = plan.scan.number
+
+            def place(p: ir.Place) -> ir.Place:
+                return ir.intern(ir.At(step, p.offset)) if isinstance(p, ir.At) and p.step.scan == own else p
+
+            done: dict[ir.Scalar, ir.Scalar] = {}
+            for s in ir.scalars(tile.body):
+                new = ir.rebuild(s, lambda x: done[x])
+                if isinstance(new, ir.Read):
+                    tensor = new.tensor
+                    places = tuple(place(p) for p in new.places)
+                    if is_number(tensor) and isinstance(tensor, ir.Step) and tensor.scan == own:
+                        tensor = step
+                    elif tensor in plan.tiles and tensor in plan.inner:
+                        tensor = self.lifted(plan, tensor, step)
+                    elif tensor in plan.inner:
+                        number = plan.results.index(tensor)
+                        shape = (plan.scan.length, *tensor.shape)
+                        name = getattr(tensor, "name", "")
+                        tensor = ir.intern(ir.Part(plan.scan, number, tensor.dtype, shape, name))
+                        tensor = self.appended(plan, tensor)
+                        places = (ir.intern(ir.At(step)), *places)
+                    new = ir.intern(ir.Read(tensor, places, new.dtype, new.outside))
+                done[s] = new
+            body = done[tile.body]
+            self.again[tile, step] = ir.comp(tile.shape, body, tile.op, tile.reduced, tile.name, tile.span, tile.dtype)
+        return self.again[tile, step]
+
+    def appended(self, plan: Plan, part: ir.Part) -> ir.Tensor:
+        """A part of the scan with the results added to it; its number is that in the longer list."""
+        made = ir.intern(replace(part, of=self.node(plan.scan)))  # type: ignore[arg-type]
+        self.done[made] = made
+        return made
+
+
+def recomputed(roots: list[ir.Tensor]) -> list[ir.Tensor]:
+    pass_ = Recomputed(roots)
+    return [pass_.tensor(x) for x in roots] if pass_.plans else roots

@@ -1,0 +1,211 @@
+"""Everything as comprehensions: scatters become sums of selects, Fourier transforms sums of products."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dslc.ir import nodes as ir
+from dslc.ir.rewrite import Change, Form, Substitute, keep, zero
+from dslc.sizes import Size
+
+
+class AsComprehensions(Substitute):
+    """A graph without scatters, Fourier transforms and custom derivatives; scans of one recurrence are one scan."""
+
+    def __init__(self) -> None:
+        super().__init__({}, everywhere=True)
+
+    def _one(self, node: ir.Node) -> ir.Node:
+        if isinstance(node, ir.Part) and isinstance(node.of, ir.Custom):
+            return self.done[node.of.values[node.number]]
+        if isinstance(node, ir.Part) and isinstance(node.of, ir.Along) and node.of.op in ("fft", "ifft"):
+            return fourier_part(node.of, node.number, self.all(node.of.args))
+        new = super()._one(node)
+        return gathered(new) if isinstance(new, ir.Scatter) else new
+
+
+def as_comprehensions(roots: list[ir.Tensor]) -> list[ir.Tensor]:
+    pass_ = AsComprehensions()
+    return [pass_.tensor(x) for x in roots]
+
+
+# ---- scatter -----------------------------------------------------------------------------------------
+
+
+def gathered(node: ir.Scatter) -> ir.Tensor:
+    """`for all m: y[p(m)] += f(m)` as `y[i] = sum[m](f(m) if p(m) == i else 0)`.
+
+    A variable that is itself a place is the index of the result there, and needs no sum. The order of addition is
+    fixed, so the result is the same in every run.
+    """
+    rank = len(node.shape)
+    solved: dict[int, int] = {}
+    for axis, place in enumerate(node.places):
+        variable = plain_variable(place)
+        if variable is not None and variable not in solved and node.ranges[variable] == node.shape[axis]:
+            solved[variable] = axis
+    summed = [v for v in range(len(node.ranges)) if v not in solved]
+    forms = {v: keep(axis) for v, axis in solved.items()} | {v: keep(rank + k) for k, v in enumerate(summed)}
+    change = Change(forms)
+    tests = tuple(
+        ir.op("==", (position(change, place, size), ir.var(axis)), "bool")
+        for axis, (place, size) in enumerate(zip(node.places, node.shape, strict=True))
+        if axis not in solved.values()
+    )
+    body = change.scalar(node.body)
+    if tests:
+        test = tests[0] if len(tests) == 1 else ir.op("and", tests, "bool")
+        body = chosen(node, test, body, rank)
+    op = {"+": "sum"}.get(node.op, node.op) if summed else None
+    value = ir.comp(node.shape, body, op, tuple(node.ranges[v] for v in summed), node.name, node.span, node.dtype)
+    if node.base is None:
+        return value
+    both = ir.op(node.op, (ir.whole(node.base), ir.whole(value)), node.dtype)
+    return ir.comp(node.shape, both, name=node.name, span=node.span)
+
+
+def chosen(node: ir.Scatter, test: ir.Scalar, body: ir.Scalar, rank: int) -> ir.Scalar:
+    """The body where the test holds; as a product where that makes the sum a contraction."""
+    if node.op == "+":
+        body_axes, test_axes = free(body), free(test)
+        if node.dtype not in ("i32", "i64", "bool") and any(v < rank and v not in test_axes for v in body_axes):
+            one = ir.const(1.0, node.dtype)
+            return ir.op("*", (ir.op("select", (test, one, zero(node.dtype)), node.dtype), body), node.dtype)
+        return ir.op("select", (test, body, zero(node.dtype)), node.dtype)
+    if node.dtype in ("i32", "i64"):
+        limit = ir.const(-(2**63) if node.op == "max" else 2**63 - 1, node.dtype)
+    else:
+        limit = ir.const(float("-inf") if node.op == "max" else float("inf"), node.dtype)
+    return ir.op("select", (test, body, limit), node.dtype)
+
+
+def free(s: ir.Scalar) -> set[int]:
+    """The variables that a scalar depends on.
+
+    >>> sorted(free(ir.op("+", (ir.var(0), ir.var(2)), "i64")))
+    [0, 2]
+    """
+    found: set[int] = set()
+    for x in ir.scalars(s):
+        if isinstance(x, ir.Var):
+            found.add(x.number)
+        elif isinstance(x, ir.Read):
+            for place in x.places:
+                if isinstance(place, ir.Affine):
+                    found.update(n for n, _ in place.terms)
+    return found
+
+
+def plain_variable(place: ir.Place) -> int | None:
+    """The variable that a place is, unchanged; None for any other place."""
+    if isinstance(place, ir.Affine) and place.mode == "inside" and place.divisor == 1 and place.offset == 0:
+        if len(place.terms) == 1 and place.terms[0][1] == 1:
+            return place.terms[0][0]
+    return None
+
+
+def position(change: Change, place: ir.Place, size: Size) -> ir.Scalar:
+    """A place as a number."""
+    if isinstance(place, ir.At):
+        at: ir.Scalar = ir.read(place.step, ())
+        if place.offset != 0:
+            at = ir.op("+", (at, ir.intern(ir.SizeOf(place.offset))), "i64")
+        return at
+    if isinstance(place, ir.Data):
+        at = change.scalar(place.value)
+    else:
+        at = change.scalar(Change(change.forms).value(Form(place.terms, place.offset, place.divisor)))
+    top = ir.intern(ir.SizeOf(size))
+    if place.mode == "wrap":
+        return ir.op("%", (at, top), "i64")
+    if place.mode == "clamp":
+        last = ir.op("-", (top, ir.const(1, "i64")), "i64")
+        return ir.op("min", (ir.op("max", (at, ir.const(0, "i64")), "i64"), last), "i64")
+    return at
+
+
+# ---- Fourier -----------------------------------------------------------------------------------------
+
+
+def fourier_part(node: ir.Along, number: int, args: tuple[ir.Tensor, ...]) -> ir.Tensor:
+    """Re and Im of `sum[j]((re[j] + i im[j]) exp(-2 pi i j k / n))`; the other sign, and / n, for the inverse."""
+    shape, dtype, axis = node.shapes[0], node.dtypes[0], node.axis
+    size, rank = shape[axis], len(shape)
+    turn = ir.op("%", (ir.op("*", (ir.var(axis), ir.var(rank)), "i64"), ir.intern(ir.SizeOf(size))), "i64")
+    angle = ir.op("/", (ir.op("cast", (turn,), dtype), ir.intern(ir.SizeOf(size, "float"))), dtype)
+    angle = ir.op("*", (ir.const(6.283185307179586, dtype), angle), dtype)
+    places = tuple(ir.plain(rank if k == axis else k) for k in range(rank))
+    sign = 1 if node.op == "ifft" else -1
+
+    def summed(x: ir.Tensor, wave: str) -> ir.Scalar:
+        body = ir.op("*", (ir.read(x, places), ir.op(wave, (angle,), dtype)), dtype)
+        return ir.whole(ir.comp(shape, body, "sum", (size,), node.name, node.span))
+
+    def signed(s: ir.Scalar, by: int) -> ir.Scalar:
+        return s if by > 0 else ir.op("neg", (s,), dtype)
+
+    parts = [summed(args[0], "cos") if number == 0 else signed(summed(args[0], "sin"), sign)]
+    if len(args) == 2:
+        parts.append(signed(summed(args[1], "sin"), -sign) if number == 0 else summed(args[1], "cos"))
+    total = parts[0] if len(parts) == 1 else ir.op("+", (parts[0], parts[1]), dtype)
+    if node.op == "ifft":
+        total = ir.op("/", (total, ir.intern(ir.SizeOf(size, "float"))), dtype)
+    return ir.comp(shape, total, name=node.name, span=node.span)
+
+
+# ---- scans -------------------------------------------------------------------------------------------
+
+
+def every_node(roots: list[ir.Tensor]) -> list[ir.Node]:
+    """All nodes, those inside scans too, arguments first."""
+    found: dict[ir.Node, None] = {}
+    for node in ir.schedule(tuple(roots)):
+        if isinstance(node, ir.Scan):
+            for x in _inner(node):
+                found[x] = None
+        found[node] = None
+    return list(found)
+
+
+def _inner(scan: ir.Scan) -> list[ir.Node]:
+    out: list[ir.Node] = []
+    for x in ir.inside(scan)[0]:
+        if isinstance(x, ir.Scan):
+            out += _inner(x)
+        out.append(x)
+    return out
+
+
+class Joined(Substitute):
+    """Scans of one recurrence that differ in the results that they stack become one; unread results go."""
+
+    def __init__(self, roots: list[ir.Tensor]) -> None:
+        super().__init__({}, everywhere=True)
+        self.wanted: dict[tuple[object, ...], list[ir.Tensor]] = {}
+        for node in (*every_node(roots), *roots):
+            if isinstance(node, ir.Part) and isinstance(node.of, ir.Scan) and node.number < len(node.of.results):
+                results = self.wanted.setdefault(self.key(node.of), [])
+                if node.of.results[node.number] not in results:
+                    results.append(node.of.results[node.number])
+
+    @staticmethod
+    def key(scan: ir.Scan) -> tuple[object, ...]:
+        return (scan.number, scan.length, scan.reverse, scan.starts, scan.carries)
+
+    def _one(self, node: ir.Node) -> ir.Node:
+        if isinstance(node, ir.Scan):
+            node = ir.intern(replace(node, results=tuple(self.wanted.get(self.key(node), ()))))
+        elif isinstance(node, ir.Part) and isinstance(node.of, ir.Scan):
+            results = self.wanted.get(self.key(node.of), [])
+            old = node.of
+            if node.number < len(old.results):
+                number = results.index(old.results[node.number])
+            else:
+                number = len(results) + node.number - len(old.results)
+            return ir.intern(replace(node, of=self.done[old], number=number))  # type: ignore[arg-type]
+        return super()._one(node)
+
+
+def joined_scans(roots: list[ir.Tensor]) -> list[ir.Tensor]:
+    pass_ = Joined(roots)
+    return [pass_.tensor(x) for x in roots]

@@ -1,0 +1,102 @@
+"""What a formula comes to where a condition fails: blocks in which nothing is left need not be visited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dslc.ir import nodes as ir
+from dslc.ir.interpret import apply
+from dslc.kernels.form import Kernel, Member
+
+Value = float | bool | None
+
+INF = float("inf")
+
+
+def value_where_not(root: ir.Scalar, test: ir.Scalar) -> Value:
+    """The value of a scalar where `test` is false, if it is the same everywhere there; None if that is not known.
+
+    >>> test = ir.op("<=", (ir.var(1), ir.var(0)), "bool")
+    >>> shown = ir.op("select", (test, ir.var(0), ir.const(0.0, "float")), "float")
+    >>> value_where_not(ir.op("*", (shown, ir.var(1)), "float"), test)
+    0.0
+    """
+    done: dict[ir.Scalar, Value] = {}
+    for s in ir.scalars(root):
+        done[s] = False if s is test else _value(s, [done[x] for x in ir.operands(s)])
+    return done[root]
+
+
+def _value(s: ir.Scalar, args: list[Value]) -> Value:
+    if isinstance(s, ir.Const):
+        return s.value if isinstance(s.value, bool) else float(s.value)
+    if not isinstance(s, ir.Op):
+        return None
+    if s.name in RULES:
+        return RULES[s.name](args)
+    if None in args:
+        return None
+    try:
+        value = apply(s.name, list(args), s.dtype).item()
+    except (KeyError, TypeError, ValueError):
+        return None
+    return value if isinstance(value, bool) else float(value)
+
+
+def _select(a: Sequence[Value]) -> Value:
+    if a[0] is None:
+        return a[1] if a[1] == a[2] else None
+    return a[1] if a[0] else a[2]
+
+
+def _product(a: Sequence[Value]) -> Value:
+    if any(x == 0 for x in a):  # the other factors are finite, or the formula has no value there
+        return 0.0
+    if any(x is None for x in a):
+        return None
+    result = 1.0
+    for x in a:
+        result *= float(x)  # type: ignore[arg-type]
+    return result
+
+
+def _sum(a: Sequence[Value]) -> Value:
+    if -INF in a:
+        return -INF
+    return None if any(x is None for x in a) else float(sum(float(x) for x in a if x is not None))
+
+
+#: operations whose value may be known though an argument is not
+RULES: dict[str, Callable[[list[Value]], Value]] = {
+    "select": _select,
+    "*": _product,
+    "/": lambda a: 0.0 if a[0] == 0 else None if None in a else float(a[0]) / float(a[1]) if a[1] else None,  # type: ignore[arg-type]
+    "+": _sum,
+    "-": lambda a: -INF if a[0] == -INF else None if None in a else float(a[0]) - float(a[1]),  # type: ignore[arg-type]
+    "and": lambda a: False if False in a else None if None in a else True,
+    "or": lambda a: True if True in a else None if None in a else False,
+    "stop_grad": lambda a: a[0],
+    "cast": lambda a: a[0],
+}
+
+
+def triangle(kernel: Kernel, members: Sequence[Member]) -> str:
+    """Which half of the matrix is empty: "above" or "below" the diagonal, or "" if neither is.
+
+    Above: nothing is left of any member where the column is greater than the row.
+    """
+    if len(kernel.rows) != 1 or len(kernel.columns) != 1:
+        return ""
+    row, column = ir.var(kernel.rows[0]), ir.var(kernel.columns[0])
+    forms = {
+        ("<=", column, row): "above", ("<", column, row): "above", (">=", row, column): "above",
+        (">", row, column): "above", ("<=", row, column): "below", ("<", row, column): "below",
+        (">=", column, row): "below", (">", column, row): "below",
+    }  # fmt: skip
+    tests = {s for m in members for s in ir.scalars(m.body) if isinstance(s, ir.Op) and (s.name, *s.args) in forms}
+    for test in tests:
+        wanted = {"sum": 0.0, "max": -INF, "min": INF}
+        if all(value_where_not(m.body, test) == wanted[m.node.op or "sum"] for m in members):
+            assert isinstance(test, ir.Op)
+            return forms[(test.name, *test.args)]  # type: ignore[index]
+    return ""

@@ -1,0 +1,54 @@
+"""Attention never stores its weights: one streaming kernel forward, for every spelling, and right gradients."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from spellings import SPELLINGS
+from triton_modules import triton_module
+
+from dslc.compiler import compile_text
+
+
+def text_of(name: str, folder: Path) -> str:
+    spec = folder / "attention.dsl"
+    spec.write_text(SPELLINGS[name], encoding="utf-8")
+    return compile_text(spec, "triton")
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_no_buffer_is_quadratic(name: str, tmp_path: Path) -> None:
+    text = text_of(name, tmp_path)
+    shapes = re.findall(r"torch\.empty\(\((.*?)\)", text)
+    assert shapes
+    assert not [s for s in shapes if s.count("T") > 1]
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_the_forward_pass_is_one_kernel(name: str, tmp_path: Path) -> None:
+    text = text_of(name, tmp_path)
+    assert '"launches": {"forward": 1,' in text
+
+
+@pytest.mark.parametrize("name", ["divided", "naive softmax", "other order of axes", "normalised last"])
+def test_values_and_gradients_agree_with_torch(name: str, tmp_path: Path) -> None:
+    spec = tmp_path / "attention.dsl"
+    spec.write_text(SPELLINGS[name], encoding="utf-8")
+    module = triton_module(spec, tmp_path, "f64")
+    rng = np.random.default_rng(0)
+    x, target = (torch.as_tensor(rng.normal(size=(1, 2, 19, 16))) for _ in range(2))
+    params = {k: torch.as_tensor(rng.normal(size=16)) for k in "abc"}
+    loss, grads = module.loss_and_grad(params, x, target)
+
+    own = {k: v.clone().requires_grad_() for k, v in params.items()}
+    q, k, v = (x * own[name] for name in "abc")
+    y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    wanted = ((y - target) ** 2).mean()
+    wanted.backward()
+    np.testing.assert_allclose(loss.item(), wanted.item(), rtol=1e-10)
+    for key, value in own.items():
+        np.testing.assert_allclose(grads[key].numpy(), value.grad.numpy(), rtol=1e-8, atol=1e-12, err_msg=key)

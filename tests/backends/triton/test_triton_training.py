@@ -1,0 +1,70 @@
+"""Training: the same steps as the NumPy module takes, with the same random bits; weights move between backends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from triton_modules import ROOT, numpy_module, sample, triton_module
+
+from dslc.compiler import choose
+from dslc.frontend import check_file
+from dslc.ir.build import build_train
+
+
+@pytest.mark.parametrize("name", ["mlp/mlp", "mlp/mc_dropout", "mlp/own_optimizer"])
+def test_ten_steps_are_those_of_the_numpy_module(name: str, tmp_path: Path) -> None:
+    spec = ROOT / f"specs/{name}.dsl"
+    ours, theirs = triton_module(spec, tmp_path), numpy_module(spec, tmp_path)
+    a, b = ours.init(0), theirs.init(0)
+    for key, value in b.items():
+        np.testing.assert_allclose(a[key].numpy(), value, rtol=1e-4, atol=1e-6, err_msg=key)
+    a = {k: torch.as_tensor(v.copy()) for k, v in b.items()}
+    opt_a, opt_b = ours.init_opt(a, seed=3), theirs.init_opt(b, seed=3)
+    _, train = choose(check_file(spec))
+    assert train is not None
+    unit = build_train(train)
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        inputs, _ = sample(unit, rng, 5)
+        data = [v for k, v in inputs.items() if unit.inputs[k].role == "input"]
+        ours.train_step(a, opt_a, *data)
+        theirs.train_step(b, opt_b, *data)
+        np.testing.assert_allclose(float(opt_a["loss"]), float(opt_b["loss"]), rtol=1e-4)
+    for key, value in b.items():
+        np.testing.assert_allclose(a[key].numpy(), value, rtol=1e-3, atol=1e-5, err_msg=key)
+
+
+def test_weights_move_between_backends(tmp_path: Path) -> None:
+    spec = ROOT / "specs/mlp/mlp.dsl"
+    ours, theirs = triton_module(spec, tmp_path), numpy_module(spec, tmp_path)
+    x = np.random.default_rng(0).normal(size=(3, 64)).astype(np.float32)
+    theirs.save(theirs.init(1), str(tmp_path / "w.safetensors"))
+    loaded = ours.load(str(tmp_path / "w.safetensors"))
+    expected = theirs.forward(theirs.init(1), x)
+    np.testing.assert_allclose(ours.forward(loaded, x).numpy(), expected, rtol=1e-5, atol=1e-6)
+    ours.save(loaded, str(tmp_path / "back.safetensors"))
+    back = theirs.load(str(tmp_path / "back.safetensors"))
+    for key, value in theirs.init(1).items():
+        np.testing.assert_array_equal(back[key], value)
+
+
+def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
+    module = triton_module(ROOT / "specs/mlp/mlp.dsl", tmp_path)
+    other = triton_module(ROOT / "specs/linear/softmax_regression.dsl", tmp_path)
+    other.save(other.init(0), str(tmp_path / "w.safetensors"))
+    with pytest.raises(ValueError, match="holds the weights of another model"):
+        module.load(str(tmp_path / "w.safetensors"))
+
+
+def test_bad_arguments_are_named(tmp_path: Path) -> None:
+    module = triton_module(ROOT / "specs/mlp/mlp.dsl", tmp_path)
+    params = module.init(0)
+    with pytest.raises(ValueError, match="x: expected 64 along axis 1, found 63"):
+        module.forward(params, np.zeros((2, 63)))
+    with pytest.raises(ValueError, match=r"label: expected 0 <= value < 10, found 10 at \(1,\)"):
+        module.loss_and_grad(params, np.zeros((2, 64)), np.array([0, 10]))
+    with pytest.raises(TypeError, match="label: expected int64, found float64"):
+        module.loss_and_grad(params, np.zeros((2, 64)), np.zeros(2))
