@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -158,7 +157,7 @@ def helper_texts(used: set[str]) -> list[str]:
     while stack:
         name = stack.pop()
         if name not in found:
-            found[name] = inspect.getsource(HELPERS[name]).strip()
+            found[name] = HELPERS[name]
             stack += [x for x in HELPERS if x != name and re.search(rf"\b{x}\(", found[name])]
     return [found[name] for name in HELPERS if name in found]
 

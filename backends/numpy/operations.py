@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
+import ast
 import re
+from pathlib import Path
 
-from dslc.backends.numpy import runtime
 from dslc.backends.numpy.text import ATOM, COMPARE, PLUS, TIMES
 
 from dslc.ops.table import RECORDS
@@ -30,5 +30,14 @@ TEMPLATES = {name: (RECORDS[name].numpy, level) for name, level in (("relu", ATO
 #: operations on numbers that are known when the module is printed
 PLAIN = {name: r.plain for name, r in RECORDS.items()}
 
+
+def _functions() -> dict[str, str]:
+    """The functions of runtime.py by name, as text: nothing of it is run here."""
+    text = (Path(__file__).parent / "runtime.py").read_text(encoding="utf-8")
+    lines = text.splitlines()
+    found = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    return {node.name: "\n".join(lines[node.lineno - 1 : node.end_lineno]) for node in found}
+
+
 #: functions that a module may contain, by name
-HELPERS = {name: each for name, each in vars(runtime).items() if inspect.isfunction(each)}
+HELPERS = _functions()

@@ -103,7 +103,7 @@ def side(body: Body, s: ir.Scalar, axes: tuple[int, int], inner: Axis, shape: tu
     if isinstance(s, ir.Read) and text.axes == axes and s.tensor not in body.tiles:
         return text.code
     mask = body.mask(inner.number)
-    line = aligned([text, Text("", axes)])[0][0]
+    line = aligned([body.exact(text), Text("", axes)])[0][0]
     if mask is not None:
         guard = aligned([mask, Text("", axes)])[0][0]
         line = Text(f"tl.where({guard.code}, {line.code}, 0.0)", tuple(sorted({*text.axes, inner.number})), ATOM, depth)

@@ -122,6 +122,12 @@ class Frame:
         self.line(f"{name} = {bare(text.code)}", text.depth)
         return Text(name, text.axes, ATOM, text.depth)
 
+    def exact(self, text: Text) -> Text:
+        """A literal as a number of the module's dtype: by itself it would be a float32."""
+        if self.dtype == "f64" and re.fullmatch(r"-?[\d.]+(e[+-]?\d+)?", text.code) and re.search(r"[.e]", text.code):
+            return Text(f"tl.full((), {text.code}, tl.float64)", text.axes, ATOM, text.depth)
+        return text
+
     def size(self, size: Size) -> str:
         """A size inside the kernel; its symbols become arguments."""
         for name in sorted(symbols(size)):

@@ -94,7 +94,7 @@ def store(body: Body, member: Member, value: Text) -> None:
     masks = [m for a in offset.axes if (m := body.mask(a)) is not None]
     if member.node.dtype in ("f16", "bf16") and body.dtype == "f64":
         value = body.cast(value, "tl.float32")
-    parts, _, _ = aligned([offset, value, *masks])
+    parts, _, _ = aligned([offset, body.exact(value), *masks])
     place = body.pointer(member.node) + ("" if offset.code == "0" else f" + {parts[0].at(BIT + 1)}")
     guard = "" if not masks else ", mask=" + conjunction(parts[2:])
     body.line(f"tl.store({place}, {parts[1].code}{guard})")
@@ -102,6 +102,7 @@ def store(body: Body, member: Member, value: Text) -> None:
 
 def keep_value(body: Body, node: ir.Comp, text: Text) -> Text:
     """A value that others read gets a name."""
+    text = body.exact(text)
     if text.code.isidentifier():
         return text
     return body.named(name_of(node), text)

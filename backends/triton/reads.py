@@ -204,7 +204,7 @@ class Reads(Frame):
 
 
 def conjunction(tests: Sequence[Text]) -> str:
-    """All tests at once. Those on single numbers are put around the others: Triton's interpreter cannot join them by &."""
+    """All tests at once; those on single numbers stand around the others, as Triton's interpreter cannot join these."""
     blocks = [t for t in tests if t.axes]
     numbers = [t for t in tests if not t.axes]
     if not blocks:

@@ -163,6 +163,7 @@ def masked_tile(body: Body, node: ir.Comp, member: Member, text: Text, axis: Axi
             body.cast(text, "tl.int32") if text.axes else Text(f"tl.cast({text.code}, tl.int32)", (), ATOM, text.depth)
         )
         value_dtype = "i64"
+    text = body.exact(text)
     mask = body.mask(axis.number)
     pure = isinstance(member.body, ir.Read) and node.op == "sum" and axis.number in text.axes
     wanted = text.axes if axis.number in text.axes else tuple(sorted({*text.axes, axis.number}))

@@ -74,11 +74,10 @@ def as_bf16(x):
 def expm1(x):
     """exp(x) - 1 = (u - 1) x / log(u) with u = exp(x), in which the errors of u cancel."""
     u = tl.exp(x)
-    near = u == 1.0
-    inside = (u > 0.0) & (u < float("inf")) & ~near
-    v = tl.where(inside, u, 2.0)
+    near = tl.abs(x) < 1.0
+    v = tl.where(near, tl.where(u == 1.0, 2.0, u), 2.0)
     small = (v - 1.0) * (x / tl.log(v))
-    return tl.where(near, x, tl.where(inside & (tl.abs(x) < 1.0), small, u - 1.0))
+    return tl.where(near, tl.where(u == 1.0, x, small), u - 1.0)
 
 
 @triton.jit
@@ -86,9 +85,8 @@ def log1p(x):
     """log(1 + x) = log(u) x / (u - 1) with u = 1 + x, in which the error of u cancels."""
     u = 1.0 + x
     d = u - 1.0
-    inside = (d != 0.0) & (tl.abs(u) < float("inf"))
-    value = tl.log(u) * (x / tl.where(inside, d, 1.0))
-    return tl.where(d == 0.0, x, tl.where(inside, value, tl.log(u)))
+    value = tl.log(u) * (x / tl.where(d == 0.0, 1.0, d))
+    return tl.where(d == 0.0, x, tl.where(tl.abs(u) < float("inf"), value, tl.log(u)))
 
 
 @triton.jit
@@ -176,7 +174,7 @@ def acos(x):
 def atan2(y, x):
     """The angle of the point (x, y)."""
     r = atan(tl.abs(y) / tl.abs(x))
-    r = tl.where((x == 0.0) & (y == 0.0), 0.0, r)
+    r = tl.where(x == 0.0, tl.where(y == 0.0, 0.0, r), r)
     r = tl.where(x < 0.0, 3.141592653589793 - r, r)
     return tl.where(y < 0.0, -r, r)
 
@@ -207,7 +205,7 @@ def power(x, y):
     value = tl.exp(b * tl.log(tl.where(a == 0.0, 1.0, a)))
     value = tl.where(a == 0.0, tl.where(b > 0.0, 0.0, float("inf")), value)
     whole = tl.floor(b) == b
-    odd = whole & (b - 2.0 * tl.floor(0.5 * b) == 1.0)
+    odd = b - 2.0 * tl.floor(0.5 * b) == 1.0
     value = tl.where(x < 0.0, tl.where(whole, tl.where(odd, -value, value), float("nan")), value)
     return tl.where(b == 0.0, 1.0, value).to(x.dtype)
 
@@ -326,7 +324,7 @@ def digamma(x):
     y = tl.log(z) - 0.5 / z - s + shift
     turn = 3.141592653589793 * (x - tl.floor(x))
     value = tl.where(low, y - 3.141592653589793 * tl.cos(turn) / tl.sin(turn), y)
-    return tl.where((x < 0.0) & (tl.floor(x) == x), float("nan"), value)
+    return tl.where(x < 0.0, tl.where(tl.floor(x) == x, float("nan"), value), value)
 
 
 @triton.jit
