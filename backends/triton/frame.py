@@ -124,7 +124,8 @@ class Frame:
 
     def exact(self, text: Text) -> Text:
         """A literal as a number of the module's dtype: by itself it would be a float32."""
-        if self.dtype == "f64" and re.fullmatch(r"-?[\d.]+(e[+-]?\d+)?", text.code) and re.search(r"[.e]", text.code):
+        plain = re.fullmatch(r"[-+*/ ().\de]+", text.code) and re.search(r"[.e]", text.code)
+        if self.dtype == "f64" and plain:
             return Text(f"tl.full((), {text.code}, tl.float64)", text.axes, ATOM, text.depth)
         return text
 

@@ -23,6 +23,7 @@ from dslc.source import NOWHERE, Span
 Dtype = str
 
 _interned: dict[Any, Any] = {}
+_compared: dict[type, tuple[str, ...]] = {}
 _inside: dict[Any, tuple[list[Any], list[Any]]] = {}
 _scalars: dict[Any, tuple[Any, ...]] = {}
 _arguments: dict[Any, tuple[Any, ...]] = {}
@@ -32,7 +33,10 @@ N = TypeVar("N")
 
 def intern(node: N) -> N:
     """The one object for all nodes equal to this one (positions and names do not count)."""
-    key = (type(node), *(getattr(node, f.name) for f in fields(node) if f.compare))  # type: ignore[arg-type]
+    kind = type(node)
+    if kind not in _compared:
+        _compared[kind] = tuple(f.name for f in fields(node) if f.compare)  # type: ignore[arg-type]
+    key = (kind, *[getattr(node, name) for name in _compared[kind]])
     return _interned.setdefault(key, node)  # type: ignore[no-any-return]
 
 
