@@ -187,7 +187,7 @@ class Body(Reads):
         if used:
             return template.format(*self.blocks(s, parts))
         if ops.call(template):
-            return template.format(*(p.code for p in parts))
+            return template.format(*(self.exact(p).code for p in parts))
         twice = [template.count(f"{{{k}}}") > 1 for k in range(len(parts))]
         parts = [
             self.named("x", p) if many and not re.fullmatch(r"[\w.]+", p.code) else p
@@ -211,7 +211,7 @@ class Body(Reads):
     def blocks(self, s: ir.Op, parts: Sequence[Text]) -> list[str]:
         """Arguments of a function of the module: numbers become tensors."""
         return [
-            f"tl.full((), {p.code}, {self.float_type})" if isinstance(a, ir.Const) else p.code
+            f"tl.full((), {p.code}, {self.float_type})" if isinstance(a, ir.Const) else self.block(p).code
             for p, a in zip(parts, s.args, strict=True)
         ]
 
@@ -220,14 +220,9 @@ class Body(Reads):
         return f"tl.{'maximum' if name == 'max' else 'minimum'}({a}, {b}{keep})"
 
     def select(self, s: ir.Op) -> Text:
-        test, yes, no = (self.scalar(s.args[0]), self.converted(s.args[1], s.dtype), self.converted(s.args[2], s.dtype))
-        parts, axes, depth = aligned([test, yes, no])
-        code = f"tl.where({parts[0].code}, {parts[1].code}, {parts[2].code})"
-        text = Text(code, axes, ATOM, depth)
-        literals = [a for a in s.args[1:] if isinstance(a, ir.Const)]
-        if self.dtype == "f64" and is_float(s.dtype) and len(literals) == 2:
-            return self.cast(Text(code, test.axes, ATOM, depth), self.float_type)
-        return text
+        yes, no = (self.exact(self.converted(a, s.dtype)) for a in s.args[1:])
+        parts, axes, depth = aligned([self.scalar(s.args[0]), yes, no])
+        return Text(f"tl.where({', '.join(p.code for p in parts)})", axes, ATOM, depth)
 
     def logic(self, s: ir.Op) -> Text:
         parts, axes, depth = aligned([self.scalar(a) for a in s.args])

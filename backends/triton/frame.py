@@ -124,9 +124,12 @@ class Frame:
 
     def exact(self, text: Text) -> Text:
         """A literal as a number of the module's dtype: by itself it would be a float32."""
-        plain = re.fullmatch(r"[-+*/ ().\de]+", text.code) and re.search(r"[.e]", text.code)
-        if self.dtype == "f64" and plain:
-            return Text(f"tl.full((), {text.code}, tl.float64)", text.axes, ATOM, text.depth)
+        return self.block(text) if self.dtype == "f64" else text
+
+    def block(self, text: Text) -> Text:
+        """A literal, or a formula of literals, as a tensor; any other text as it is."""
+        if re.fullmatch(r"[-+*/ ().\de]+", text.code) and re.search(r"[.e]", text.code):
+            return Text(f"tl.full((), {text.code}, {self.float_type})", text.axes, ATOM, text.depth)
         return text
 
     def size(self, size: Size) -> str:

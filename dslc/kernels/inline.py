@@ -9,6 +9,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, NotAffine, Substitute, compose
 from dslc.kernels.contract import factors
 from dslc.kernels.sums import every_node, plain_variable
+from dslc.sizes import Size
 
 #: operations that cost about as much as an addition
 CHEAP = frozenset(
@@ -48,6 +49,8 @@ class Put:
     """Variables replaced by places: what a formula is when it is read at those places."""
 
     places: Mapping[int, ir.Place]
+    #: the sizes of the axes that the places are on
+    shape: tuple[Size, ...] = ()
     done: dict[ir.Scalar, ir.Scalar] = field(default_factory=dict)
 
     def scalar(self, root: ir.Scalar) -> ir.Scalar:
@@ -61,19 +64,24 @@ class Put:
             case ir.Var():
                 return value_of(self.places[s.number])
             case ir.Read():
-                places = tuple(self.place(x) for x in s.places)
+                places = tuple(self.place(x, n) for x, n in zip(s.places, s.tensor.shape, strict=True))
                 outside = None if s.outside is None else self.done[s.outside]
                 return ir.intern(ir.Read(s.tensor, places, s.dtype, outside))
         return ir.rebuild(s, lambda x: self.done[x])
 
-    def place(self, place: ir.Place) -> ir.Place:
+    def place(self, place: ir.Place, size: Size) -> ir.Place:
+        """A place on an axis of the given size."""
         if isinstance(place, ir.At):
             return place
         if isinstance(place, ir.Data):
             return ir.intern(ir.Data(self.scalar(place.value), place.mode))
         variable = plain_variable(place)
         if variable is not None:
-            return self.places[variable]
+            given = self.places[variable]
+            around = not isinstance(given, ir.At) and given.mode != "inside"
+            if around and (variable >= len(self.shape) or self.shape[variable] != size):
+                raise NotAffine  # wrapped around, or clamped to, an axis of another length
+            return given
         forms: dict[int, Form] = {}
         for number, _ in place.terms:
             given = self.places[number]
@@ -148,7 +156,7 @@ class Inlined(Substitute):
         if s.outside is not None:
             return permuted(s, node)
         try:
-            body = Put(dict(enumerate(s.places))).scalar(node.body)
+            body = Put(dict(enumerate(s.places)), node.shape).scalar(node.body)
         except NotAffine:
             return None
         return body if body.dtype == s.dtype else ir.op("cast", (body,), s.dtype)

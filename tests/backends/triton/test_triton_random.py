@@ -14,13 +14,13 @@ from triton_modules import ROOT, load
 
 sys.path.append(str(ROOT / "tests" / "random_programs"))
 
-from comparison import Case  # noqa: E402
-from generator import CONSTRUCTS, Program, programs  # noqa: E402
-from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
-from programs import by_path  # noqa: E402
+from comparison import Case
+from generator import CONSTRUCTS, Program, programs
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from programs import by_path
 
-from dslc.compiler import compile_text  # noqa: E402
-from dslc.diagnostics.report import SpecError  # noqa: E402
+from dslc.compiler import compile_text
+from dslc.diagnostics.report import SpecError
 
 #: every fourth construct by default; all of them, and more of each, in the long run
 QUICK, LONG = 1, 10
@@ -33,8 +33,9 @@ def check(program: Program, folder: Path) -> None:
     try:
         text = compile_text(spec, "triton", dtype="f64")
     except SpecError as error:
-        assert "triton" in str(error), error
-        return
+        if "triton" not in str(error):
+            raise
+        return  # refused by this backend
     module = load(text, folder, f"program_{zlib.crc32(text.encode())}")
     data = [torch.as_tensor(case.values[n]) for n, x in case.inputs.items() if x.role == "input"]
     tables = [

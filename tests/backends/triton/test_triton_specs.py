@@ -70,3 +70,15 @@ def test_names_of_the_spec_do_not_clash_with_those_of_the_module(tmp_path: Path)
         encoding="utf-8",
     )
     check_spec(spec, tmp_path, 3)
+
+
+def test_a_wrapped_index_goes_around_the_axis_that_it_is_on(tmp_path: Path) -> None:
+    spec = tmp_path / "wrapped.dsl"
+    spec.write_text(
+        "model m(x: f32[N]) -> y: [N]:\n"
+        "    param w: [4] ~ normal\n"
+        "    v = w[0:3]\n"
+        "    y[i] = x[i] * v[wrap(i - 1)] + v[clamp(i + 1)]\n",
+        encoding="utf-8",
+    )
+    check_spec(spec, tmp_path, 3)
