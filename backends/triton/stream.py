@@ -110,8 +110,17 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
             now = [m for m in waiting if m in now or m.node in scaled]
             one_pass(stream, now, scaled, size_code(columns))
         waiting = [m for m in waiting if m not in (maps or now)]
+    # with several tiles alive at a time, eight warps keep them in registers
+    warps = 4 if len(kernel.tiles) < 2 else 8
     return KernelText(
-        wish_of(kernel) + "_stream", body, blocks, [grid], 4, 1, list(kernel.stored), [*kernel.tiles, *kernel.members]
+        wish_of(kernel) + "_stream",
+        body,
+        blocks,
+        [grid],
+        warps,
+        1,
+        list(kernel.stored),
+        [*kernel.tiles, *kernel.members],
     )
 
 
