@@ -29,6 +29,15 @@ class Line:
     backward: bool = False
 
 
+def references(node: ir.Node) -> list[ir.Read]:
+    """The reads of a node, each as often as its formulas use it."""
+    found: list[ir.Read] = []
+    for body in ir.bodies(node):
+        uses = [body, *(x for s in ir.scalars(body) for x in ir.operands(s))]
+        found += [x for x in uses if isinstance(x, ir.Read)]
+    return found
+
+
 def common(nodes: Sequence[ir.Comp]) -> set[ir.Scalar]:
     """The costly scalars that several nodes contain, without those inside of others that are as common."""
     counts: dict[ir.Scalar, int] = {}
@@ -156,7 +165,7 @@ class Lowering:
                     self.readers.setdefault(r.tensor, []).append(r)
                 for a in others:
                     self.readers.setdefault(a, []).append(None)
-                for a in (*(s.tensor for s in reads), *others):
+                for a in (*(s.tensor for s in references(node)), *others):
                     self.counts[a] = self.counts.get(a, 0) + 1
             if isinstance(node, ir.Scan):
                 for a in (*node.carries, *node.results):

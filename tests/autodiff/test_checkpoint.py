@@ -61,5 +61,3 @@ def test_a_checkpoint_changes_no_gradient_and_keeps_less() -> None:
         return found
 
     assert saved(kept_program) * 3 < saved(plain_program)
-
-
