@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from dslc.backends.numpy.module import generate
 
 from dslc import pipeline
-from dslc.backends.numpy.module import generate
 from dslc.compiler import choose, optimizer_of
 from dslc.cost import costs, total
 from dslc.frontend import check_text
