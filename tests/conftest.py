@@ -30,8 +30,3 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
             assert text == file.read_text(encoding="utf-8")
 
     return compare
-
-
-def rows(*ids: str) -> pytest.MarkDecorator:
-    """Marks a test that shows rows of the catalogue: `@rows("P05", "A53")`."""
-    return pytest.mark.rows(*ids)

@@ -44,6 +44,9 @@ def cli() -> None:
     wrong, 70 when dslc itself failed, 130 when it was interrupted. Output is coloured on a terminal unless
     NO_COLOR is set.
     """
+    nodes = sys.modules.get("dslc.ir.nodes")
+    if nodes is not None:  # nodes of an earlier command in this process have the places of another spec
+        nodes.forget()
 
 
 for command in (check, compile_, train, run, show, cost, verify, fmt, explain, completion):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import rows
+from marks import rows
 from programs import check_gradient, evaluate, unit
 
 from dslc.autodiff.derivatives import derivative

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.special
-from conftest import rows
+from marks import rows
 from programs import evaluate, unit
 from scalar_cases import CASES, GAMMA, UNIT, broken, mismatches
 

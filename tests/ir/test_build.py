@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.special
 import scipy.stats
-from conftest import rows
+from marks import rows
 from programs import evaluate, run, unit
 
 from dslc.frontend import check_text

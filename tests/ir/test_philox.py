@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import rows
+from marks import rows
 from programs import run
 
 from dslc.ir.philox import philox, uniform

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import rows
+from marks import rows
 from torch import nn
 from torch.func import functional_call
 from torch.nn import functional as F

@@ -10,7 +10,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
-from conftest import rows
+from marks import rows
 from spelling_table import NUMBERS
 from spellings import Spelling, reference
 

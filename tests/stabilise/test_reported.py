@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import rows
+from marks import rows
 from spellings import compiled, run
 
 INF, NAN = np.inf, np.nan

@@ -9,7 +9,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import scipy.linalg
-from conftest import rows
+from marks import rows
 from programs import evaluate, unit
 from spelling_table import SPELLINGS
 from spellings import Spelling, compiled, run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import rows
+from marks import rows
 from spelling_table import SPELLINGS
 from spellings import Spelling, compiled, mistakes
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from spellings import SPELLINGS
 from triton_modules import triton_module
+from triton_spellings import SPELLINGS
 
 from dslc.compiler import compile_text
 
