@@ -33,6 +33,10 @@ class Block:
 Item = ir.Node | Block
 
 
+def members(item: Item) -> tuple[ir.Node, ...]:
+    return tuple(item.members) if isinstance(item, Block) else (item,)
+
+
 def plan(order: Sequence[ir.Node], inlined: Callable[[ir.Node], bool]) -> list[Item]:
     """The nodes in order, with blocks in place of what they contain."""
     out: list[Item] = []

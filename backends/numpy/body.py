@@ -50,12 +50,14 @@ class Body:
     #: is the array that is being read already cut to the rows of the block?
     local: bool = False
 
-    def scalar(self, root: ir.Scalar) -> Text:
-        uses: dict[ir.Scalar, int] = {}
+    def scalar(self, root: ir.Scalar, uses: dict[ir.Scalar, int] | None = None) -> Text:
+        """The text of a scalar; `uses` counts how often a larger formula has each part of it."""
         order = list(ir.scalars(root))
-        for s in order:
-            for x in ir.operands(s):
-                uses[x] = uses.get(x, 0) + 1
+        if uses is None:
+            uses = {}
+            for s in order:
+                for x in ir.operands(s):
+                    uses[x] = uses.get(x, 0) + 1
         needed = self.needed(root)
         for s in order:
             if s not in self.done and s in needed:
@@ -232,7 +234,7 @@ class Body:
         if numbers != sorted(set(numbers)) or not whole:
             return None
         text = self.lowering.comp(node)
-        return Text(text.code, tuple(numbers[a] for a in text.axes), text.level)
+        return Text(text.code, tuple(numbers[a] for a in text.axes), text.level, product=text.product)
 
     def view(self, s: ir.Read, base: str) -> Text | None:
         """A read at affine places of distinct variables: slices, shifts and windows of the array."""

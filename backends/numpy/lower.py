@@ -7,10 +7,13 @@ import keyword
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from dslc.backends.numpy.blocks import Block, plan
 from dslc.backends.numpy.body import Body
+from dslc.backends.numpy.memory import Memory
 from dslc.backends.numpy.operations import HELPERS
+from dslc.backends.numpy.stores import Store
 from dslc.backends.numpy.sums import Sums, natural
 from dslc.backends.numpy.text import ATOM, DTYPES, PLUS, TIMES, UNARY, Text, atom, bare, size_code
 
@@ -111,11 +114,15 @@ class Lowering:
     parts: dict[ir.Node, dict[int, ir.Part]] = field(default_factory=dict)
     #: the number of the scan that a node is computed in
     scopes: dict[ir.Node, int] = field(default_factory=dict)
+    #: the variables of the loops over layers around the present line
+    loops: list[str] = field(default_factory=list)
     users: dict[ir.Node, set[ir.Node]] = field(default_factory=dict)
     readers: dict[ir.Node, list[ir.Read | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.taken |= {"np", "math", "seed", "params", "state", "entry", "below", "PARAMS", "STATE", "DTYPE", *HELPERS}
+        self.taken |= {"np", "math", "functools", "seed", "params", "state", "space", "entry", "below"}
+        self.taken |= {"PARAMS", "STATE", "DTYPE", *HELPERS}
+        self.memory = Memory(self.inlined, self.dtype)
 
     # ---- names and lines
 
@@ -180,6 +187,9 @@ class Lowering:
         self.roots = set(roots)
         order = ir.schedule(roots)
         self.count_uses(order, roots)
+        self.memory.leave(forward)
+        for root in backward:
+            self.memory.pin(root)
         self.forward = set(ir.schedule(tuple(forward))) if backward else None
         self.statements(order)
 
@@ -192,7 +202,7 @@ class Lowering:
                 plain.append(item)
         outer = self.common, self.shared
         self.common, self.shared = common(plain), dict(self.shared)
-        for item in items:
+        for item, ended in zip(items, self.memory.ends(items), strict=True):
             first = item.members[0] if isinstance(item, Block) else item
             if self.forward is not None and self.indent == 0:
                 self.turn(first)
@@ -200,6 +210,7 @@ class Lowering:
                 self.block(item)
             elif item not in self.names and not self.inlined(item):
                 self.statement(item)
+            self.memory.release(ended)
         self.common, self.shared = outer
 
     def turn(self, node: ir.Node) -> None:
@@ -220,9 +231,7 @@ class Lowering:
         for x in outer:
             name = self.fresh(self.wish(x))
             self.names[x] = name
-            shape = ", ".join(size_code(s) for s in x.shape)
-            comma = "," if len(x.shape) == 1 else ""
-            self.line(f"{name} = np.empty(({shape}{comma}), {self.numpy_dtype(x.dtype)})")
+            self.line(f"{name} = {self.empty(x, name)}")
         before = set(self.names)
         self.rows = self.fresh("rows")
         self.count = self.fresh("count")
@@ -286,9 +295,8 @@ class Lowering:
             case ir.Comp() if ir.slice_of_input(node) and self.star(node):
                 self.assign(node, self.star(node))
             case ir.Comp():
-                text = self.comp(node)
-                code = self.full(text, node.shape)
-                self.assign(node, code)
+                if not self.stored(node):
+                    self.assign(node, self.full(self.comp(node), node.shape))
             case ir.Scatter():
                 self.scatter(node)
             case ir.Reshape():
@@ -309,6 +317,39 @@ class Lowering:
                 self.part(node)
             case ir.Input():
                 assert node in self.stars, f"input {node.name} has no name"
+
+    def stored(self, node: ir.Comp) -> bool:
+        """Write a value to a slot of the space, if it is large and can be computed there."""
+        memory = self.memory
+        if node.op not in (None, "sum") or not memory.fits(node):
+            return False
+        name = self.fresh(self.wish(node))
+        comment = f"[{', '.join(size_code(s) for s in node.shape)}]"
+        place = partial(memory.place, node, name)
+        if node.op is None:
+            lines = Store(self, node.shape).into(node.body, name, place)
+        else:
+            text = self.comp(node)
+            lines = None
+            if text.product is not None and len(text.axes) == len(node.shape):
+                lines = [f"{name} = {text.product.text(place(text.product.shape))}"]
+        if lines is None:
+            self.taken.discard(name)
+            if node.op is not None:
+                self.assign(node, self.full(text, node.shape))
+            return node.op is not None
+        self.line(lines[0], comment, node.span)
+        for line in lines[1:]:
+            self.line(line)
+        self.names[node] = name
+        return True
+
+    def empty(self, node: ir.Tensor, name: str) -> str:
+        """Memory for a value that is filled piece by piece."""
+        if self.memory.fits(node):
+            return self.memory.place(node, name, node.shape)
+        shape = ", ".join(size_code(s) for s in node.shape)
+        return f"np.empty(({shape}{',' if len(node.shape) == 1 else ''}), {self.numpy_dtype(node.dtype)})"
 
     def assign(self, node: ir.Node, code: str) -> None:
         if re.fullmatch(r"[A-Za-z_]\w*", code):
@@ -528,6 +569,8 @@ class Lowering:
         self.indent += 1
         taken = set(self.taken) - {step}
         self.steps[node.number] = step
+        self.loops.append(step)
+        self.settle(node, parts)
         before = set(self.names)
         for x in inner:
             if isinstance(x, ir.Step):
@@ -553,12 +596,29 @@ class Lowering:
         if moved:
             self.line(f"{', '.join(a for a, _ in moved)} = {', '.join(b for _, b in moved)}")
         self.indent -= 1
+        self.loops.pop()
         for x in set(self.names) - before:
             del self.names[x]
         # names of the loop are free again, but for those that the loop back gives to the same values
         self.taken = taken | {local for _, local in self.kept.values() if local}
         self.names[node] = ""
         self.scan_names[node] = [*(stacked.get(k, "") for k in range(len(node.results))), *carries]
+
+    def settle(self, node: ir.Scan, parts: dict[int, ir.Part]) -> None:
+        """What outlives a pass of the loop has memory of its own in each pass; a carried value, in every other one."""
+        memory = self.memory
+        *outer, step = self.loops
+        every, other = (f"({', '.join([*outer, x])})" if outer else x for x in (step, f"{step} % 2"))
+        held = any(isinstance(x, ir.Step) for each in (*node.results, *node.carries) for x in memory.owners(each))
+        for carry in node.carries:
+            memory.pin(carry, every if held else other)
+        for k, part in parts.items():
+            if k >= len(node.results):
+                continue
+            if part in self.sinks and not self.sinks[part].startswith("grads["):
+                memory.leave([node.results[k]])
+            else:
+                memory.pin(node.results[k], every)
 
     def stack(self, part: ir.Part, result: ir.Tensor, length: str) -> str:
         """Where the values of all layers go: a list when they are only read layer by layer."""
@@ -570,8 +630,7 @@ class Lowering:
             return name
         name = self.fresh(f"{wish}_all")
         shape = ", ".join((length, *(size_code(s) for s in result.shape)))
-        comma = "" if result.shape else ","
-        self.line(f"{name} = np.empty(({shape}{comma}), {self.numpy_dtype(result.dtype)})", f"[{shape}]")
+        self.line(f"{name} = {self.empty(part, name)}", f"[{shape}]")
         return name
 
     def take(self, node: ir.Scan, part: ir.Node, step: str) -> None:
@@ -599,13 +658,11 @@ class Lowering:
             self.line(f"{name} = {self.tensor(start)}", "start" + self.place(node))
             carry_names.append(name)
         stacked = []
-        for result in node.results:
+        for k, result in enumerate(node.results):
             name = self.fresh(f"{result.name or 'step'}_steps")
-            shape = ", ".join((length, *(size_code(s) for s in result.shape)))
-            self.line(
-                f"{name} = np.empty(({shape}{',' if not result.shape else ''}), {self.numpy_dtype(result.dtype)})",
-                f"[{shape}]",
-            )
+            shape = (node.length, *result.shape)
+            part = self.parts[node].get(k) or ir.intern(ir.Part(node, k, result.dtype, shape))
+            self.line(f"{name} = {self.empty(part, name)}", f"[{', '.join(map(size_code, shape))}]")
             stacked.append(name)
         order = f"reversed(range({length}))" if node.reverse else f"range({length})"
         self.line(f"for {step} in {order}:", self.place(node).strip())
@@ -615,9 +672,10 @@ class Lowering:
             if isinstance(x, ir.Step):
                 self.names[x] = step if x.kind == "number" else carry_names[x.place]
         before = set(self.names)
-        outer, self.may_block = self.may_block, False
+        outer = self.may_block, self.memory.on
+        self.may_block = self.memory.on = False  # what a step computes is small
         self.statements(inner)
-        self.may_block = outer
+        self.may_block, self.memory.on = outer
         for k, result in enumerate(node.results):
             self.line(f"{stacked[k]}[{step}] = {self.tensor(result)}")
         values = [self.tensor(c) for c in node.carries]

@@ -57,9 +57,11 @@ class Function:
     lowering: Lowering
     prologue: list[str] = field(default_factory=list)
     epilogue: list[str] = field(default_factory=list)
+    in_space: bool = False
 
     def text(self) -> str:
-        lines = ['@np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")']
+        lines = ["@in_space"] if self.in_space else []
+        lines += ['@np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")']
         lines += [f"def {self.name}({', '.join(self.arguments)}):", f'    """{self.doc}"""']
         rest = [*_commented(self.lowering.lines), *(f"    {x}" for x in self.epilogue)]
         lines += [f"    {x}" for x in self.prologue if self.needed(x, rest)]
@@ -105,6 +107,8 @@ class ModuleText:
     source: str
     dtype: str
     random: bool = False
+    #: does the training step pass a space on?
+    spacious: bool = False
     used: set[str] = field(default_factory=set)
 
 
@@ -133,15 +137,16 @@ def generate(
         unit = program.unit
         parts.append(gradient_function(text, train, program))
         parts.append(evaluation_function(text, train, pipeline.evaluation(train)))
-    header = (
-        f'"""{model.name}, compiled by dslc from {source}: needs numpy alone."""\n\nimport math\n\nimport numpy as np\n'
-    )
+    imports = ["import functools"] if "in_space" in text.used else []
+    title = f'"""{model.name}, compiled by dslc from {source}: needs numpy alone."""'
+    header = "\n".join([title, "", *imports, "import math", "", "import numpy as np"])
     tables = parameter_table(text, unit)
     init = init_function(text, unit)
-    blocks = [header, tables, init, *(f.text() for f in parts)]
+    first = [name for name in ("Space", "in_space") if name in text.used]  # decorators must be known
+    blocks = [header, tables, *(HELPERS[name] for name in first), init, *(f.text() for f in parts)]
     if train is not None and optimizer is not None:
         blocks += optimizer_functions(text, train, optimizer, unit)
-    helpers = "\n\n\n".join(helper_texts(text.used))
+    helpers = "\n\n\n".join(helper_texts(text.used - set(first)))
     blocks.append((SAVE_WITH_STATE if unit.states else SAVE).strip())
     blocks.append(manifest(programs, dtype))
     blocks.append(
@@ -165,6 +170,7 @@ def helper_texts(used: set[str]) -> list[str]:
 def prepare(text: ModuleText, unit: Unit, with_seed: bool) -> tuple[Lowering, list[str], list[str]]:
     """A lowering whose inputs have names, the arguments, and the lines that check them."""
     low = Lowering(text.dtype)
+    low.memory.on = True
     where = symbols(unit)
     low.taken |= set(where)
     inputs = [(n, x) for n, x in unit.inputs.items() if x.role == "input"]
@@ -272,7 +278,7 @@ def forward_function(text: ModuleText, model: p.Instance, program: Lowered) -> F
     else:
         epilogue = ["return {" + ", ".join(f'"{k}": {v}' for k, v in names.items()) + "}"]
     doc = f"The outputs of {model.name} for inference: {', '.join(names)}."
-    return Function("forward", arguments, doc, low, prologue, epilogue)
+    return Function("forward", arguments, doc, low, prologue, epilogue, spacious(text, low, arguments))
 
 
 def gradient_function(text: ModuleText, train: p.TrainProgram, program: Lowered) -> Function:
@@ -302,6 +308,12 @@ def gradient_function(text: ModuleText, train: p.TrainProgram, program: Lowered)
         nexts = f"{nexts} | states" if updates else "states"
     epilogue.append(f"return {low.tensor(values['loss'])}, grads, {extra}, {nexts}")
     doc = "The loss of a batch, its gradients by parameter, the metrics, and the next values of states."
+    if low.memory.slots or low.memory.free:
+        text.spacious = True
+        text.used |= {"Space", "in_space"}
+        arguments.append("space=None")
+        prologue.insert(0, "space = Space() if space is None else space")
+        doc += "\n\n    Gradients lie in the space, if one is given: the next call with it overwrites them.\n    "
     return Function("loss_grad_metrics", arguments, doc, low, prologue, epilogue)
 
 
@@ -318,7 +330,17 @@ def evaluation_function(text: ModuleText, train: p.TrainProgram, program: Lowere
     metrics = {k: low.tensor(v) for k, v in outputs.items() if k != "loss"}
     shown = "{" + ", ".join(f'"{k}": {v}' for k, v in metrics.items()) + "}"
     epilogue = [f"return {low.tensor(outputs['loss'])}, {shown}"]
-    return Function("evaluate", arguments, "The loss and the metrics of data, for inference.", low, prologue, epilogue)
+    doc = "The loss and the metrics of data, for inference."
+    return Function("evaluate", arguments, doc, low, prologue, epilogue, spacious(text, low, arguments))
+
+
+def spacious(text: ModuleText, low: Lowering, arguments: list[str]) -> bool:
+    """Does a function need a space? Then it is an argument that its decorator gives."""
+    if not low.memory.slots and not low.memory.free:
+        return False
+    text.used |= {"Space", "in_space"}
+    arguments += ["*", "space"]
+    return True
 
 
 # ---- parameters --------------------------------------------------------------------------------------
@@ -508,15 +530,18 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
             continue
         given = train.optimizer_args.get(tensor.name)
         hyper[tensor.name] = repr(_default(optimizer, tensor.name)) if given is None else _stepped(text, given)
-    step = [f"def train_step(params, opt, {', '.join(n for n, x in unit.inputs.items() if x.role == 'input')}):"]
+    inputs = [n for n, x in unit.inputs.items() if x.role == "input"]
+    step = ["@in_space"] if text.spacious else []
+    step.append(f"def train_step({', '.join(['params', 'opt', *inputs, *(['*', 'space'] if text.spacious else [])])}):")
     step.append('    """Loss, gradients and update in one, in place; `opt` also carries the loss and the metrics."""')
     step.append('    step = opt["step"] = opt["step"] + 1')
-    inputs = [n for n, x in unit.inputs.items() if x.role == "input"]
     call = ["params", *inputs]
     if unit.states:
         call.append('opt["state"]')
     if text.random:
         call.append('seed=opt["seed"] + step')
+    if text.spacious:
+        call.append("space=space")
     target = "state" if unit.states else "_"
     step.append(f'    opt["loss"], grads, opt["metrics"], {target} = loss_grad_metrics({", ".join(call)})')
     if unit.states:

@@ -32,10 +32,10 @@ PLAIN = {name: r.plain for name, r in RECORDS.items()}
 
 
 def _functions() -> dict[str, str]:
-    """The functions of runtime.py by name, as text: nothing of it is run here."""
+    """The functions and classes of runtime.py by name, as text: nothing of it is run here."""
     text = (Path(__file__).parent / "runtime.py").read_text(encoding="utf-8")
     lines = text.splitlines()
-    found = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    found = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     return {node.name: "\n".join(lines[node.lineno - 1 : node.end_lineno]) for node in found}
 
 

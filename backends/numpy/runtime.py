@@ -2,9 +2,49 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
+
+#: that of the module
+DTYPE = np.float32
+
+
+class Space:
+    """Memory for values on the way, kept from one call to the next; a slot serves one value after the other."""
+
+    free = []
+
+    def __init__(self):
+        self.slots, self.views = {}, {}
+
+    def __call__(self, slot, *shape, at=0, dtype=DTYPE):
+        """An array in a slot; what it holds at first is what the slot held last."""
+        view = self.views.get((slot, shape, at, dtype))
+        if view is None:
+            size = math.prod(shape) * np.dtype(dtype).itemsize
+            held = self.slots.get((slot, at))
+            if held is None or held.size < size or len(self.views) > 10_000:
+                self.views.clear()
+            if held is None or held.size < size:
+                held = self.slots[slot, at] = np.empty(size, np.uint8)
+            view = self.views[slot, shape, at, dtype] = held[:size].view(dtype).reshape(shape)
+        return view
+
+
+def in_space(function):
+    """The function with a space that no other call uses meanwhile; calls in several threads have one each."""
+
+    @functools.wraps(function)
+    def call(*arguments, **options):
+        space = Space.free.pop() if Space.free else Space()
+        try:
+            return function(*arguments, **options, space=space)
+        finally:
+            Space.free.append(space)
+
+    return call
 
 
 def shifted(x, axis, start, count, step, fill):

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from dslc.backends.numpy.body import Body
-from dslc.backends.numpy.text import ATOM, PLUS, TIMES, UNARY, Text, atom, atom_code, size_code, transposed
+from dslc.backends.numpy.text import (
+    ATOM,
+    PLUS,
+    TIMES,
+    UNARY,
+    MatrixProduct,
+    Text,
+    atom,
+    atom_code,
+    size_code,
+    transposed,
+    transposition,
+)  # fmt: skip
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, keep
@@ -67,10 +80,16 @@ class Sums(Body):
         text = inner.total(body) if node.op == "sum" else inner.reduce(node.op, inner.scalar(body))
         code, axes = text.raw or (text.code, text.axes)
         places = [out.index(a) for a in axes]
+        product = text.product
+        if product is not None and text.raw is not None:
+            product = replace(product, views=product.views.removesuffix(transposition(axes, text.axes)))
         if places == sorted(places):
-            return Text(code, tuple(places), text.level if text.raw is None else ATOM)
+            return Text(code, tuple(places), text.level if text.raw is None else ATOM, product=product)
         wanted = sorted(places)
-        return Text(transposed(atom_code(code), places, wanted), tuple(wanted), ATOM, (code, tuple(places)))
+        turn = transposition(places, wanted)
+        if product is not None:
+            product = replace(product, views=product.views + turn)
+        return Text(atom_code(code) + turn, tuple(wanted), ATOM, (code, tuple(places)), product)
 
     def reduce(self, op: str, text: Text) -> Text:
         """Reduce all variables that are not in the result."""
@@ -206,12 +225,20 @@ class Sums(Body):
         else:
             result = Text(f"({left.at(TIMES)} @ {right.at(ATOM)}[..., None])[..., 0]", (), ATOM)
         order = [*batch, *rows, *columns]
+        product = None
+        if rows and columns:
+            shape = [self.sizes[n] for n in batch]
+            shape += [tidy(math.prod(self.sizes[n] for n in group)) for group in (rows, columns)]
+            product = MatrixProduct(left.code, right.code, tuple(shape))
         if len(rows) > 1 or len(columns) > 1:
-            sizes = ", ".join(size_code(self.sizes[x]) for x in order)
-            result = Text(f"{result.at(ATOM)}.reshape({sizes})", ())
+            sizes = f".reshape({', '.join(size_code(self.sizes[x]) for x in order)})"
+            result = Text(result.at(ATOM) + sizes, ())
+            product = product and replace(product, views=sizes)
         if order == sorted(order):
-            return Text(result.code, tuple(order), result.level)
-        return self.arranged(result.at(ATOM), order)
+            return Text(result.code, tuple(order), result.level, product=product)
+        turned = self.arranged(result.at(ATOM), order)
+        product = product and replace(product, views=product.views + transposition(order, sorted(order)))
+        return replace(turned, product=product)
 
     def rank(self, number: int) -> int:
         """Where a variable stands in the result; summed ones come last."""

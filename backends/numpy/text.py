@@ -25,6 +25,20 @@ class CannotLower(Exception):
 
 
 @dataclass(frozen=True)
+class MatrixProduct:
+    """How a product of matrices is written when its result has a place: `np.matmul(left, right, out=place) + views`."""
+
+    left: str
+    right: str
+    #: of the result, before the views
+    shape: tuple[Size, ...]
+    views: str = ""
+
+    def text(self, place: str) -> str:
+        return f"np.matmul({self.left}, {self.right}, out={place}){self.views}"
+
+
+@dataclass(frozen=True)
 class Text:
     """An array expression whose axes are comprehension variables in ascending order."""
 
@@ -33,6 +47,7 @@ class Text:
     level: int = ATOM
     #: the same array before its axes were brought into order
     raw: tuple[str, tuple[int, ...]] | None = None
+    product: MatrixProduct | None = None
 
     def at(self, level: int) -> str:
         return self.code if self.level >= level else f"({self.code})"
@@ -48,11 +63,16 @@ def atom(text: str) -> str:
 
 
 def transposed(code: str, given: Sequence[int], wanted: Sequence[int]) -> str:
+    return code + transposition(given, wanted)
+
+
+def transposition(given: Sequence[int], wanted: Sequence[int]) -> str:
+    """What brings axes into another order."""
     if len(wanted) == 2:
-        return f"{code}.T"
+        return ".T"
     if len(wanted) > 2 and list(wanted[:-2]) == list(given[:-2]):
-        return f"{code}.swapaxes(-1, -2)"
-    return f"{code}.transpose({', '.join(str(list(given).index(n)) for n in wanted)})"
+        return ".swapaxes(-1, -2)"
+    return f".transpose({', '.join(str(list(given).index(n)) for n in wanted)})"
 
 
 def bare(code: str) -> str:

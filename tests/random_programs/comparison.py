@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
@@ -238,5 +239,4 @@ class Case:
 
 def called(function: Any, *args: Any, seed: int) -> Any:
     """A function of a module, with the seed where it takes one."""
-    names = function.__wrapped__.__code__.co_varnames if hasattr(function, "__wrapped__") else ()
-    return function(*args, seed=seed) if "seed" in names else function(*args)
+    return function(*args, seed=seed) if "seed" in inspect.signature(function).parameters else function(*args)

@@ -1,0 +1,180 @@
+"""Where large values lie: in slots of a space that one call of the module leaves to the next.
+
+Fresh memory costs a page fault for every 4096 bytes, more than most operations on them. A slot serves several values,
+one after the other: when nothing reads a value any more, its slot is free for the next value with as many elements.
+What leaves the function (its results) never lies in a space, gradients aside: they have slots of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from dslc.backends.numpy.blocks import Item, members
+from dslc.backends.numpy.text import DTYPES, size_code
+
+from dslc.check.values import is_float
+from dslc.ir import nodes as ir
+from dslc.passes.sums import estimate
+from dslc.sizes import Size, tidy
+
+#: values with fewer elements than this (sizes that are not known count 256) take what memory they get
+LEAST_ELEMENTS = 16_384
+
+
+@dataclass
+class Slot:
+    """A stretch of the space: its name, what tells its copies apart in a loop, and how many elements it has."""
+
+    name: str
+    count: Size
+    dtype: str
+    at: str = ""
+
+    def text(self, shape: Sequence[str], dtype: str) -> str:
+        rest = [f"at={self.at}"] if self.at else []
+        rest += [f"dtype={dtype}"] if dtype else []
+        return f"space({', '.join([repr(self.name).replace(chr(39), chr(34)), *shape, *rest])})"
+
+
+def shown(node: ir.Tensor) -> ir.Tensor | None:
+    """The tensor whose memory a value is only another view of."""
+    match node:
+        case ir.Reshape():
+            return node.of
+        case ir.Part(of=ir.Custom() as custom):
+            return custom.values[node.number]
+        case ir.Comp(op=None):
+            body = node.body
+            while isinstance(body, ir.Op) and body.name in ("stop_grad", "cast"):
+                body = body.args[0]
+            if isinstance(body, ir.Read):
+                return body.tensor
+    return None
+
+
+def count(node: ir.Tensor) -> Size:
+    """How many elements a tensor has."""
+    return tidy(math.prod(node.shape))
+
+
+@dataclass
+class Memory:
+    """The slots of one function while it is written."""
+
+    inlined: Callable[[ir.Node], bool]
+    dtype: str
+    #: written as a slot at all?
+    on: bool = False
+    #: values whose memory leaves the function
+    leaving: set[ir.Node] = field(default_factory=set)
+    #: values whose slot is never given to others
+    pinned: set[ir.Node] = field(default_factory=set)
+    #: values of which a loop needs several at a time: the key that tells them apart
+    keys: dict[ir.Node, str] = field(default_factory=dict)
+    slots: dict[ir.Node, Slot] = field(default_factory=dict)
+    free: list[Slot] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+
+    # ---- what shares memory
+
+    def owners(self, node: ir.Node) -> list[ir.Node]:
+        """The value, and those whose memory it may be a view of."""
+        found = [node]
+        while not isinstance(node, ir.Along | ir.External | ir.Scan | ir.Custom):
+            other = shown(node)
+            if other is None or self.inlined(other):
+                break
+            found.append(other)
+            node = other
+        return found
+
+    def leave(self, roots: Iterable[ir.Node]) -> None:
+        """These values are results: their memory, and all that may be theirs, is not of the space."""
+        stack = [x for root in roots for x in self.owners(root)]
+        while stack:
+            node = stack.pop()
+            if node not in self.leaving:
+                self.leaving.add(node)
+                if isinstance(node, ir.Part) and isinstance(node.of, ir.Scan):
+                    scan = node.of
+                    last = node.number - len(scan.results)
+                    given = [scan.carries[last], scan.starts[last]] if last >= 0 else [scan.results[node.number]]
+                    stack += [x for root in given for x in self.owners(root)]
+
+    def pin(self, node: ir.Node, key: str = "") -> None:
+        """A value that lives on: its slot is its own, one for each value of the key."""
+        self.pinned.update(self.owners(node))
+        if key:
+            self.keys.update(dict.fromkeys(self.owners(node), key))
+
+    # ---- how long values live
+
+    def needs(self, item: Item) -> set[ir.Node]:
+        """The values that the text of an item speaks of."""
+        found: set[ir.Node] = set()
+        stack: list[ir.Node] = list(members(item))
+        while stack:
+            node = stack.pop()
+            for a in ir.arguments(node):
+                if a not in found:
+                    found.add(a)
+                    if self.inlined(a) or isinstance(a, ir.Along | ir.External | ir.Custom):
+                        stack.append(a)
+        return found
+
+    def ends(self, items: Sequence[Item]) -> list[set[ir.Node]]:
+        """For each item the values of this sequence that nothing needs after it."""
+        last: dict[ir.Node, int] = {}
+        own: set[ir.Node] = set()
+        for item in items:
+            if isinstance(item, ir.Scan):  # a loop gives these to its first step, and may keep them
+                self.pinned.update(x for start in item.starts for x in self.owners(start))
+        for i, item in enumerate(items):
+            own.update(members(item))
+            for node in (*members(item), *self.needs(item)):
+                last.update(dict.fromkeys(self.owners(node), i))
+                if isinstance(node, ir.Part) and node.of in own:
+                    own.add(node)
+        found: list[set[ir.Node]] = [set() for _ in items]
+        for node, i in last.items():
+            if node in own and node not in self.pinned and node not in self.leaving:
+                found[i].add(node)
+        return found
+
+    def release(self, nodes: Iterable[ir.Node]) -> None:
+        for node in nodes:
+            slot = self.slots.pop(node, None)
+            if slot is not None:
+                self.free.append(slot)
+
+    # ---- slots
+
+    def fits(self, node: ir.Tensor) -> bool:
+        """Does a value go to a slot? Otherwise it takes what memory it gets."""
+        if not self.on or not is_float(node.dtype) or node in self.leaving:
+            return False
+        return estimate(count(node), 256) >= LEAST_ELEMENTS
+
+    def place(self, node: ir.Tensor, name: str, shape: Sequence[Size]) -> str:
+        """The text of memory for a value, under a shape: in a free slot, or in a new one of this name."""
+        slot = self.slots[node] = self.free_slot(node) or self.new_slot(node, name)
+        plain = slot.dtype in ("float", "f32") or DTYPES[slot.dtype] == self.dtype
+        return slot.text([size_code(s) for s in shape], "" if plain else DTYPES[slot.dtype])
+
+    def free_slot(self, node: ir.Tensor) -> Slot | None:
+        if node in self.keys or node in self.pinned:
+            return None
+        elements = count(node)
+        found = next((x for x in reversed(self.free) if x.count == elements and x.dtype == node.dtype), None)
+        if found is not None:
+            self.free.remove(found)
+        return found
+
+    def new_slot(self, node: ir.Tensor, name: str) -> Slot:
+        label, k = name, 2
+        while label in self.names:
+            label, k = f"{name} ({k})", k + 1
+        self.names.add(label)
+        return Slot(label, count(node), node.dtype, self.keys.get(node, ""))

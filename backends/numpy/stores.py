@@ -1,0 +1,95 @@
+"""Formulas computed where their result lies: one operation after the other on the memory of the result.
+
+dense_y = np.matmul(x, dense_W, out=space("dense_y", N, 512))
+dense_y += dense_b
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from dslc.backends.numpy.body import Body
+from dslc.backends.numpy.operations import FUNCTIONS
+from dslc.backends.numpy.text import Text
+
+from dslc.check.values import is_float
+from dslc.ir import nodes as ir
+from dslc.passes.products import variables
+from dslc.sizes import Size
+
+#: operations that take a place for their result: the function of NumPy, and the sign that does it in place
+UFUNCS: dict[str, tuple[str, str]] = {
+    "+": ("np.add", "+="), "-": ("np.subtract", "-="), "*": ("np.multiply", "*="), "/": ("np.divide", "/="),
+    "neg": ("np.negative", ""), "relu": ("np.maximum", ""),
+    **{name: (text, "") for name, text in FUNCTIONS.items() if text.startswith("np.") and text != "np.where"},
+}  # fmt: skip
+
+
+@dataclass
+class Store(Body):
+    """A formula that is written to a given place."""
+
+    uses: dict[ir.Scalar, int] = field(default_factory=dict)
+
+    def into(self, root: ir.Scalar, name: str, place: Callable[[Sequence[Size]], str]) -> list[str] | None:
+        """The lines that compute a formula and call it by a name; None when it is none of these.
+
+        `place` writes the memory of the result under a shape.
+        """
+        for s in ir.scalars(root):
+            for x in ir.operands(s):
+                self.uses[x] = self.uses.get(x, 0) + 1
+        spine = [root]
+        if not self.stored(root):
+            return None
+        while isinstance(spine[-1], ir.Op):
+            below = next((x for x in spine[-1].args if self.uses[x] == 1 and self.stored(x)), None)
+            if below is None:
+                break
+            spine.append(below)
+        last = spine.pop()
+        if isinstance(last, ir.Op):
+            function, _ = UFUNCS[last.name]
+            lines = [f"{name} = {function}({self.arguments(last)}, out={place(self.sizes)})"]
+        else:
+            product = self.done[last].product
+            assert product is not None
+            lines = [f"{name} = {product.text(place(product.shape))}"]
+        for s in reversed(spine):
+            assert isinstance(s, ir.Op)
+            lines.append(self.in_place(s, last, name))
+            last = s
+        return lines
+
+    def stored(self, s: ir.Scalar) -> bool:
+        """Has a value all axes of the result, and can it be computed at a place?"""
+        if not is_float(s.dtype) or len(variables(s)) != len(self.sizes):
+            return False
+        if isinstance(s, ir.Read):
+            return self.contained_product(s)
+        low = self.lowering
+        return isinstance(s, ir.Op) and s.name in UFUNCS and s not in low.common and self.key(s) not in low.shared
+
+    def contained_product(self, s: ir.Read) -> bool:
+        node = s.tensor
+        if not isinstance(node, ir.Comp) or node.op != "sum" or node in self.lowering.names:
+            return False
+        text = self.scalar(s, self.uses)
+        return text.product is not None and len(text.axes) == len(self.sizes)
+
+    def arguments(self, s: ir.Op, known: ir.Scalar | None = None, name: str = "") -> str:
+        """The arguments of an operation; that which lies at the place already goes by its name."""
+        everything = tuple(range(len(self.sizes)))
+        texts = [Text(name, everything) if x is known else self.scalar(x, self.uses) for x in s.args]
+        parts, _ = self.align(texts)
+        codes = [p.code for p in parts]
+        return ", ".join([*codes, "0"] if s.name == "relu" else codes)
+
+    def in_place(self, s: ir.Op, known: ir.Scalar, name: str) -> str:
+        function, sign = UFUNCS[s.name]
+        if sign and (s.args[0] is known or s.name in ("+", "*")):
+            other = s.args[1] if s.args[0] is known else s.args[0]
+            text = self.scalar(other, self.uses)
+            return f"{name} {sign} {self.lowering.expand(text, tuple(range(len(self.sizes)))).code}"
+        return f"{function}({self.arguments(s, known, name)}, out={name})"

@@ -1,0 +1,106 @@
+"""Modules pass the memory of values on the way from call to call; what a caller holds is never overwritten."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dslc
+
+ROOT = Path(__file__).parents[2]
+N = 6
+
+
+def data(path: str, seed: int) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    if "gpt" in path:
+        return [rng.integers(0, 20, (N, 9))]
+    return [rng.standard_normal((N, 64)), rng.integers(0, 10, N)]
+
+
+PATHS = ["specs/mlp/mlp.dsl", "specs/transformer/gpt.dsl", "specs/recurrent/gru.dsl"]
+
+
+@pytest.fixture(scope="module", params=PATHS)
+def case(request: pytest.FixtureRequest) -> tuple[str, ModuleType]:
+    settings = {"depth": 3, "vocabulary": 20} if "gpt" in request.param else {}
+    return request.param, dslc.compile(ROOT / request.param, backend="numpy", **settings)
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    return np.array_equal(a, b)
+
+
+def copied(a: Any) -> Any:
+    return {k: np.array(v) for k, v in a.items()} if isinstance(a, dict) else np.array(a)
+
+
+def inputs_of(module: ModuleType, values: list[Any]) -> list[Any]:
+    return [*values, *([module.init_state()] if hasattr(module, "init_state") else [])]
+
+
+def test_results_are_not_overwritten_by_later_calls(case: tuple[str, ModuleType]) -> None:
+    path, m = case
+    params = m.init(0)
+    first, second = (inputs_of(m, data(path, seed)) for seed in (1, 2))
+    forward = m.forward(params, first[0])
+    loss, grads = m.loss_and_grad(params, *first)
+    held = copied(forward), copied(loss), copied(grads)
+    opt = m.init_opt(params)
+    m.forward(params, second[0])
+    m.loss_and_grad(params, *second)
+    m.train_step(params, opt, *data(path, 2))
+    m.evaluate(params, *second)
+    assert all(same(a, b) for a, b in zip(held, (forward, loss, grads), strict=True))
+
+
+def test_what_a_space_held_before_does_not_matter(case: tuple[str, ModuleType]) -> None:
+    path, m = case
+    params = m.init(0)
+    values = inputs_of(m, data(path, 1))
+    _, fresh, _, _ = m.loss_grad_metrics(params, *values)
+    space = m.Space()
+    m.loss_grad_metrics(params, *inputs_of(m, data(path, 2)), space=space)
+    for slot in space.slots.values():
+        slot[:] = 0xFF  # NaN
+    _, again, _, _ = m.loss_grad_metrics(params, *values, space=space)
+    assert same(copied(fresh), copied(again))
+    assert all(np.isfinite(g).all() for g in again.values())
+
+
+def test_batches_of_other_sizes_share_a_space(case: tuple[str, ModuleType]) -> None:
+    path, m = case
+    params = m.init(0)
+    space = m.Space()
+    for count in (3, N, 1, 4):
+        values = [x[:count] for x in data(path, count)]
+        expected = m.loss_grad_metrics(params, *inputs_of(m, values))
+        found = m.loss_grad_metrics(params, *inputs_of(m, values), space=space)
+        assert same(copied(expected[1]), copied(found[1]))
+
+
+def test_calls_in_several_threads_do_not_meet(case: tuple[str, ModuleType]) -> None:
+    path, m = case
+    params = m.init(0)
+    batches = [data(path, seed)[0] for seed in range(4)]
+    expected = [copied(m.forward(params, x)) for x in batches]
+    wrong: list[int] = []
+
+    def work(k: int) -> None:
+        for _ in range(20):
+            if not same(expected[k], copied(m.forward(params, batches[k]))):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
