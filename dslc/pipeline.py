@@ -9,10 +9,13 @@ from dslc.autodiff.reverse import gradients, ones
 from dslc.check import program as p
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit, build, build_train
+from dslc.passes.deviations import drop_deviations
+from dslc.passes.factors import gather_factors
 from dslc.passes.hoist import hoist
 from dslc.passes.inline import inline
 from dslc.passes.merge_scans import merge_scans
 from dslc.passes.reuse import reuse_quotients
+from dslc.passes.signs import read_signs
 from dslc.passes.simplify import simplify
 from dslc.passes.sums import order_sums
 from dslc.passes.transform import Outputs
@@ -30,10 +33,13 @@ LATE: dict[str, Pass] = {
     "read through views": read_through,
     "simplify again": simplify,
     "reuse quotients": reuse_quotients,
+    "read signs": read_signs,
     "order sums again": order_sums,
+    "drop deviations": drop_deviations,
     "hoist out of scans": hoist,
     "inline": inline,
     "simplify at last": simplify,
+    "gather factors": gather_factors,
 }
 
 GRADIENT, STATE = "gradient ", "state "
