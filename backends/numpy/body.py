@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from dslc.backends.numpy.blocks import is_cut
 from dslc.backends.numpy.operations import FUNCTIONS, INFIX, PLAIN, TEMPLATES
 from dslc.backends.numpy.text import (
     ATOM,
@@ -212,7 +213,7 @@ class Body:
         base = low.tensor(s.tensor)
         if not s.places:
             return Text(base, ())
-        self.local = s.tensor in low.local or (s.tensor not in low.names and s.tensor in low.members)
+        self.local = s.tensor in low.local or (bool(low.rows) and s.tensor not in low.names and is_cut(s.tensor))
         simple = self.view(s, base)
         if simple is not None:
             return simple

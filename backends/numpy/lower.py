@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from dslc.backends.numpy.blocks import Block, plan
+from dslc.backends.numpy.blocks import Block, is_cut, is_worth_a_line, plan
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.memory import Memory
 from dslc.backends.numpy.operations import HELPERS
@@ -108,7 +108,7 @@ class Lowering:
     rows: str = ""
     count: str = ""
     local: set[ir.Node] = field(default_factory=set)
-    members: set[ir.Node] = field(default_factory=set)
+    members: dict[ir.Comp | ir.Reshape, int] = field(default_factory=dict)
     may_block: bool = True
     forward: set[ir.Node] | None = None
     parts: dict[ir.Node, dict[int, ir.Part]] = field(default_factory=dict)
@@ -203,7 +203,7 @@ class Lowering:
         outer = self.common, self.shared
         self.common, self.shared = common(plain), dict(self.shared)
         for item, ended in zip(items, self.memory.ends(items), strict=True):
-            first = item.members[0] if isinstance(item, Block) else item
+            first = next(iter(item.members)) if isinstance(item, Block) else item
             if self.forward is not None and self.indent == 0:
                 self.turn(first)
             if isinstance(item, Block):
@@ -223,31 +223,24 @@ class Lowering:
 
     def block(self, block: Block) -> None:
         """A loop over blocks of rows; what is used after it goes to arrays that exist before it."""
-        inside = set(block.members)
-        self.members = set(block.members)
-        shown = [x for x in block.members if not self.inlined(x)]
-        outer = [x for x in shown if x in self.roots or self.used_outside(x, inside)]
-        widest = max(shown, key=lambda x: len(x.shape) + len(x.reduced))
+        self.members = dict(block.members)
+        shown = [x for x in block.members if isinstance(x, ir.Comp) or self.used_inside(x, block)]
+        outer = [x for x in shown if isinstance(x, ir.Comp) and (x in self.roots or self.used_outside(x, block))]
         for x in outer:
-            name = self.fresh(self.wish(x))
-            self.names[x] = name
-            self.line(f"{name} = {self.empty(x, name)}")
+            name = self.names[x] = self.fresh(self.wish(x))
+            self.line(f"{name} = {self.zeros(x) if block.is_total(x) else self.empty(x, name)}")
         before = set(self.names)
         self.rows = self.fresh("rows")
         self.count = self.fresh("count")
-        width = " * ".join(atom(size_code(s)) for s in (*widest.shape[1:], *widest.reduced)) or "1"
+        widest = max(shown, key=lambda x: len(self.sizes_of(x)))
+        sizes = [s for n, s in enumerate(self.sizes_of(widest)) if n != block.members[widest]]
+        width = " * ".join(atom(size_code(s)) for s in sizes) or "1"
         self.line(f"for {self.rows} in {self.helper('row_blocks')}({size_code(block.rows)}, {width}):")
         self.indent += 1
         outer_common, outer_shared, start = self.common, self.shared, len(self.lines)
-        self.common, self.shared = common(block.members), {}
+        self.common, self.shared = common([x for x in block.members if isinstance(x, ir.Comp)]), {}
         for x in shown:
-            shape = (symbol(self.count), *x.shape[1:])
-            code = self.full(self.comp(x), shape)
-            if x in outer:
-                self.line(f"{self.names[x]}[{self.rows}] = {code}", "", x.span)
-            else:
-                self.local.add(x)
-                self.assign(x, code)
+            self.member(x, block, x in outer)
         self.common, self.shared = outer_common, outer_shared
         space = "    " * self.indent
         if any(re.search(rf"\b{self.count}\b", line.text) for line in self.lines[start:]):
@@ -259,15 +252,49 @@ class Lowering:
                 del self.names[x]
         self.taken -= {self.rows, self.count}
         self.rows = ""
-        self.local, self.members = set(), set()
+        self.local, self.members = set(), {}
+        for x in block.members:
+            if isinstance(x, ir.Reshape) and (x in self.roots or self.used_outside(x, block)):
+                self.statement(x)
 
-    def used_outside(self, node: ir.Node, inside: set[ir.Comp]) -> bool:
+    def member(self, x: ir.Comp | ir.Reshape, block: Block, outer: bool) -> None:
+        """One value of a block, for some rows."""
+        if isinstance(x, ir.Reshape):
+            base = self.tensor(x.of) + ("" if x.of in self.local else f"[{self.rows}]")
+            sizes = ", ".join([self.count, *(size_code(s) for s in x.shape[1:])])
+            self.local.add(x)
+            self.assign(x, f"{base}.reshape({sizes})")
+            return
+        total = block.is_total(x)
+        code = self.full(self.comp(x), x.shape if total else (symbol(self.count), *x.shape[1:]))
+        if total:
+            self.line(f"{self.names[x]} += {bare(code)}", "", x.span)
+        elif outer:
+            self.line(f"{self.names[x]}[{self.rows}] = {bare(code)}", "", x.span)
+        else:
+            self.local.add(x)
+            self.assign(x, code)
+
+    def sizes_of(self, node: ir.Comp | ir.Reshape) -> tuple[Size, ...]:
+        return (*node.shape, *node.reduced) if isinstance(node, ir.Comp) else node.shape
+
+    def zeros(self, node: ir.Tensor) -> str:
+        shape = ", ".join(size_code(s) for s in node.shape) + ("," if len(node.shape) == 1 else "")
+        return f"np.zeros(({shape}), {self.numpy_dtype(node.dtype)})"
+
+    def used_inside(self, node: ir.Node, block: Block) -> bool:
+        users = self.users.get(node, ())
+        return any(x in block.members if not self.inlined(x) else self.used_inside(x, block) for x in users)
+
+    def used_outside(self, node: ir.Node, block: Block) -> bool:
         """Is a member of a block used by anything else than its members, or what they contain?"""
+        if node in block.members and block.is_total(node):
+            return True
         for user in self.users.get(node, ()):
-            if self.inlined(user):
-                if user not in inside or self.used_outside(user, inside):
+            if self.inlined(user) or (isinstance(user, ir.Reshape) and user in block.members):
+                if self.used_outside(user, block):
                     return True
-            elif user not in inside:
+            elif user not in block.members:
                 return True
         return False
 
@@ -282,7 +309,7 @@ class Lowering:
                 return False
             if any(self.scopes.get(x) != self.scopes.get(node) for x in self.users.get(node, ())):
                 return False  # a loop would compute it again and again
-            return not (node.op == "sum" and self.is_factor(node))
+            return not (node.op == "sum" and (self.is_factor(node) or is_worth_a_line(node)))
         return False
 
     def is_factor(self, node: ir.Comp) -> bool:
@@ -370,7 +397,12 @@ class Lowering:
         name = getattr(node, "name", "")
         if name:
             return str(name)
+        if isinstance(node, ir.Reshape):
+            return f"{self.wish(node.of)}_grouped"
         if isinstance(node, ir.Comp):
+            users = list(self.users.get(node, ()))
+            if node.op == "sum" and len(users) == 1 and getattr(users[0], "name", ""):
+                return f"{users[0].name}_sum"
             read = next((self.names.get(s.tensor) for s in ir.scalars(node.body) if isinstance(s, ir.Read)), None)
             word = node.op or (node.body.name if isinstance(node.body, ir.Op) and node.body.name.isalpha() else "")
             return f"{word}_{read}" if read and word else read or word or "value"
@@ -398,8 +430,9 @@ class Lowering:
     def comp(self, node: ir.Comp) -> Text:
         sizes = (*node.shape, *node.reduced)
         row = None
-        if self.rows and node in self.members:
-            sizes, row = (symbol(self.count), *sizes[1:]), 0
+        if self.rows and (node in self.members or is_cut(node)):
+            row = self.members.get(node, 0)
+            sizes = (*sizes[:row], symbol(self.count), *sizes[row + 1 :])
         body = Body(self, sizes, row=row)
         if node.op is None:
             text = body.scalar(node.body)
