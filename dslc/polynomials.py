@@ -26,6 +26,14 @@ Size = Union[int, "Polynomial"]
 ONE: Monomial = frozenset()
 #: quotients with more terms than this keep their common factors
 MAX_CANCELLED_TERMS = 40
+#: a product of sums takes no more products of their terms
+MAX_PRODUCTS = 20_000
+#: a proof looks at no more terms
+MAX_SHIFTED = 5_000
+
+
+class TooComplex(Exception):
+    """The sizes of a spec are more complicated than the bounds allow."""
 
 
 class Polynomial:
@@ -86,6 +94,8 @@ class Polynomial:
             return _made({m: _plain(c * other) for m, c in self.terms.items()} if other else {})
         if not isinstance(other, Polynomial):
             return NotImplemented
+        if len(self.terms) * len(other.terms) > MAX_PRODUCTS:
+            raise TooComplex
         result: Terms = {}
         for m, c in self.terms.items():
             for n, d in other.terms.items():
@@ -537,7 +547,8 @@ def surely_nonnegative(e: Size) -> bool:
     if e.has_quotient():
         above, below = e.as_numer_denom()
         return surely_positive(below) and surely_nonnegative(above)
-    return all(c >= 0 for c in _shifted(e).values())
+    shifted = _shifted(e)
+    return shifted is not None and all(c >= 0 for c in shifted.values())
 
 
 def surely_positive(e: Size) -> bool:
@@ -547,11 +558,17 @@ def surely_positive(e: Size) -> bool:
     if e.has_quotient():
         above, below = e.as_numer_denom()
         return surely_positive(below) and surely_positive(above)
-    return surely_nonnegative(e) and _shifted(e).get(ONE, 0) > 0
+    shifted = _shifted(e)
+    return shifted is not None and shifted.get(ONE, 0) > 0 and surely_nonnegative(e)
 
 
-def _shifted(e: Polynomial) -> Terms:
-    """The terms of a polynomial with 1 more in the place of each symbol; functions count as symbols from 0."""
+def _shifted(e: Polynomial) -> Terms | None:
+    """The terms of a polynomial with 1 more in the place of each symbol, if they are not too many to look at.
+
+    Functions count as symbols from 0.
+    """
+    if sum(math.prod(k + 1 for _, k in m) for m in e.terms) > MAX_SHIFTED:
+        return None
     result: Terms = {}
     for m, c in e.terms.items():
         term: Size = _made({frozenset((a, k) for a, k in m if isinstance(a, Function)): c})

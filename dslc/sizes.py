@@ -11,6 +11,8 @@ resulting polynomial be negative; known inequalities may be subtracted first.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -19,20 +21,18 @@ from dslc.polynomials import (
     Function,
     Monomial,
     Number,
-    Polynomial,
-    Size,
-    Symbol,
     divide,
-    extreme,
     floor,
     power_order,
     surely_nonnegative,
     surely_positive,
     weight,
 )
-
-__all__ = ["Facts", "Polynomial", "Size", "Symbol", "TooComplex", "extreme", "floor_div", "modulo", "quotient", "show",
-           "start_work", "symbol", "tidy"]  # fmt: skip
+from dslc.polynomials import Polynomial as Polynomial
+from dslc.polynomials import Size as Size
+from dslc.polynomials import Symbol as Symbol
+from dslc.polynomials import TooComplex as TooComplex
+from dslc.polynomials import extreme as extreme
 
 #: No axis is longer, no tensor has more elements than this.
 MAX_AXIS = 2**40
@@ -45,17 +45,18 @@ MAX_EXPONENT = 64
 MAX_WORK = 30_000
 
 
-class TooComplex(Exception):
-    """The sizes of a spec are more complicated than the bounds allow."""
-
-
 class _Budget:
-    left = MAX_WORK
+    left = math.inf
 
 
-def start_work() -> None:
-    """Give a new check its full share of work."""
+@contextmanager
+def limited_work() -> Iterator[None]:
+    """Give a check its share of work; what comes after it deals with sizes that were checked."""
     _Budget.left = MAX_WORK
+    try:
+        yield
+    finally:
+        _Budget.left = math.inf
 
 
 def symbol(name: str) -> Symbol:
