@@ -28,6 +28,10 @@ class NotAffine(Exception):
 
 def compose(place: ir.Affine, table: Mapping[int, Form]) -> ir.Affine:
     """An affine place after a change of variables."""
+    if len(place.terms) == 1 and place.terms[0][1] == 1 and place.divisor == 1:  # most places are one variable
+        form = table[place.terms[0][0]]
+        if form.divisor == 1:
+            return ir.affine(form.terms, tidy(place.offset + form.offset), place.mode)
     terms: dict[int, Size] = {}
     offset: Size = place.offset
     divisor: Size = place.divisor
