@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-import sympy as sp
-
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
-from dslc.sizes import Size
+from dslc.polynomials import log2
+from dslc.sizes import Polynomial, Size, extreme, quotient
 from dslc.source import NOWHERE, Span
 
 #: operations on floats that cost nothing
@@ -41,12 +40,12 @@ FREE = {
 BYTES = {"bool": 1, "f16": 2, "bf16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8}
 
 #: operations on one n by n matrix, to leading order
-MATRIX: dict[str, Callable[[sp.Expr], sp.Expr]] = {
-    "solve": lambda n: sp.Rational(2, 3) * n**3,
+MATRIX: dict[str, Callable[[Size], Size]] = {
+    "solve": lambda n: quotient(2 * n**3, 3),
     "inv": lambda n: 2 * n**3,
-    "det": lambda n: sp.Rational(2, 3) * n**3,
-    "logdet": lambda n: sp.Rational(2, 3) * n**3,
-    "cholesky": lambda n: n**3 / 3,
+    "det": lambda n: quotient(2 * n**3, 3),
+    "logdet": lambda n: quotient(2 * n**3, 3),
+    "cholesky": lambda n: quotient(n**3, 3),
     "eigh": lambda n: 9 * n**3,
     "matexp": lambda n: 20 * n**3,
 }
@@ -95,10 +94,8 @@ def settle(size: Size, sizes: Mapping[str, int]) -> Size:
     """
     if isinstance(size, int):
         return size
-    value = sp.expand(size.subs({s: sizes[s.name] for s in size.free_symbols if s.name in sizes}))
-    if value.is_Integer:
-        return int(value)
-    return round(float(value)) if value.is_number else value
+    value = size.subs({s: sizes[s.name] for s in size.free_symbols if s.name in sizes})
+    return round(float(value)) if isinstance(value, Polynomial) and value.is_number else value
 
 
 def costs(forward: Iterable[ir.Tensor], backward: Iterable[ir.Tensor] = (), dtype: str = "f32") -> list[Row]:
@@ -200,7 +197,7 @@ class _Counter:
                 return Cost(self.along(node), sum((self.bytes(a) for a in node.args), 0), self.bytes(node))
             case ir.External():
                 square = node.args[0].shape
-                each = MATRIX[node.op](sp.sympify(square[-1], strict=True))
+                each = MATRIX[node.op](square[-1])
                 count = _product(square[:-2]) * each
                 return Cost(count, sum((self.bytes(a) for a in node.args), 0), self.bytes(node))
         return Cost()
@@ -210,7 +207,7 @@ class _Counter:
         if node.op in ("cumsum", "cumprod", "cummax", "cummin"):
             return size
         if node.op in ("fft", "ifft"):
-            return 5 * size * sp.log(node.args[0].shape[node.axis], 2)
+            return 5 * size * log2(node.args[0].shape[node.axis])
         return 0
 
     def body(self, root: ir.Scalar, ranges: tuple[Size, ...]) -> Cost:
@@ -253,8 +250,7 @@ def _elements(read: ir.Read, ranges: tuple[Size, ...], depends: Mapping[ir.Scala
 
 def _largest(counts: list[Size]) -> Size:
     """The same tensor may be read in several ways: the way that touches most, if that is known."""
-    numbers = [c for c in counts if isinstance(c, int)]
-    return max(numbers) if len(numbers) == len(counts) else counts[0] if len(set(counts)) == 1 else sp.Max(*counts)
+    return extreme("max", counts)
 
 
 def _product(sizes: Iterable[Size]) -> Size:

@@ -34,7 +34,7 @@ class Machine:
         if isinstance(size, int):
             return size
         value = size.subs({s: self.sizes[s.name] for s in size.free_symbols})
-        return int(value) if value.is_Integer else float(value)
+        return value if isinstance(value, int) else float(value)
 
     def size(self, size: Size | None) -> int:
         assert size is not None

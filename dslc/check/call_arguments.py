@@ -185,7 +185,7 @@ def static_argument(scope: Scope, formal: t.Formal, kind: str, given: Given, val
             wrong = True
         else:
             least = 1 if kind == "size" else None
-            value = static_values.check_size(scope, value, given.node, least, f"`{formal.name}`")
+            value = static_values.check_size(scope, val.static, given.node, least, f"`{formal.name}`")
     elif kind == "float":
         wrong = isinstance(value, bool | str)
     elif kind == "bool":

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import sympy as sp
-
 from dslc.check import brackets, call_arguments, derivatives, expressions, instance_calls, matrices, wording
 from dslc.check.indices import Scope
 from dslc.check.program import Apply, Index, Tensor
@@ -16,7 +14,7 @@ from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import ALONG_AXIS, CASTS, DERIVATIVES, DRAWS, EXTERNALS, REDUCTIONS, SCALAR_OPS
 from dslc.resolve.files import Defined
-from dslc.sizes import tidy
+from dslc.sizes import Polynomial, extreme, tidy
 from dslc.syntax import tree as t
 
 #: What stands between the brackets of operations that replace an index, or make one.
@@ -116,9 +114,8 @@ def call_builtin(scope: Scope, node: t.Call, name: str, given: list[call_argumen
 
 def _fold_extreme(name: str, values: Sequence[StaticValue | None]) -> StaticValue | None:
     """`min` and `max` of static numbers and sizes."""
-    if any(isinstance(v, float | bool | str) or v is None for v in values):
-        return None
-    return tidy((sp.Min if name == "min" else sp.Max)(*values))
+    sizes = [v for v in values if isinstance(v, int | Polynomial) and not isinstance(v, bool)]
+    return tidy(extreme(name, sizes)) if len(sizes) == len(values) else None
 
 
 def cast(scope: Scope, node: t.Call, name: str, operand: tuple[t.Expr, Val]) -> Val:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from dslc.check import (
     call_arguments,
@@ -22,6 +23,7 @@ from dslc.check.values import (
     FLOATS,
     POISON,
     Static,
+    StaticValue,
     Val,
     is_float,
 )
@@ -199,7 +201,7 @@ def own_statics(
         kind = signatures.formal_kind(frame, defined, formal)
         if formal.name in settings and kind in ("size", "int", "float", "bool", "string"):
             given = call_arguments.Given(t.Name(formal.name, span=formal.span))
-            value = Val(static=settings[formal.name])
+            value = Val(static=cast(StaticValue, settings[formal.name]))
             setting = call_arguments.static_argument(Scope(frame), formal, kind, given, value)
             if setting is None:
                 return None

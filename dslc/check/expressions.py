@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-import sympy as sp
-
 from dslc.check import calls, renaming, scans, shapes, static_values, tensor_reads
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
@@ -31,7 +29,7 @@ from dslc.check.values import (
 )
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
-from dslc.sizes import show
+from dslc.sizes import Polynomial, show
 from dslc.source import Span
 from dslc.syntax import tree as t
 
@@ -147,7 +145,7 @@ Operand = tuple[t.Expr, Val]
 
 def negative(scope: Scope, node: t.Negative) -> Val:
     val = expression(scope, node.operand)
-    if isinstance(val.static, int | float | sp.Basic) and not isinstance(val.static, bool):
+    if isinstance(val.static, int | float | Polynomial) and not isinstance(val.static, bool):
         return Val(static=-val.static)
     if not numbers(scope, [(node.operand, val)], "-"):
         return NOTHING
@@ -346,7 +344,7 @@ def describe(frame: Frame, val: Val) -> str:
     if val.dtype == "bool":
         return "a condition"
     if val.static is not None:
-        return f"the number {show(val.static) if isinstance(val.static, sp.Basic) else val.static}"
+        return f"the number {show(val.static) if isinstance(val.static, Polynomial) else val.static}"
     if val.axes:
         return f"a tensor of shape {frame.show_shape(a.size for a in val.axes)}"
     return "a value that is only known when the module runs"

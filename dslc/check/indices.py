@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import sympy as sp
-
 from dslc.check import wording
 from dslc.check.frame import Frame
 from dslc.check.positions import Bounds, interval, interval_affine
 from dslc.check.program import Affine, Data, Index, Position, Read, Tensor
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
-from dslc.sizes import Size, floor_div, quotient, tidy
+from dslc.sizes import Size, Symbol, extreme, floor_div, quotient, tidy
 from dslc.source import Span
 
 
@@ -292,7 +290,7 @@ class Scope:
             if facts.nonnegative(tidy(least - size)):
                 least, read = size, other
             elif not facts.nonnegative(tidy(size - least)):
-                least = tidy(sp.Min(least, size))
+                least = tidy(extreme("min", (least, size)))
         index.size = least
         self.evidence[index] = Evidence(read.axis_span, least, "", None)
         if facts.positive(least):
@@ -402,7 +400,7 @@ def _strides(indices: tuple[Index, ...]) -> tuple[tuple[Index, Size], ...]:
 
 def is_placeholder(size: Size) -> bool:
     """Is this a size that a scan has still to find out?"""
-    return isinstance(size, sp.Symbol) and size.name.startswith("?")
+    return isinstance(size, Symbol) and size.name.startswith("?")
 
 
 def _reach(frame: Frame, low: Size | None, high: Size | None) -> str:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import sympy as sp
-
 from dslc.check.frame import Frame
 from dslc.check.program import Affine, Apply, Constant, Expr, Index, IndexValue, Read, Reduce, SizeValue
 from dslc.check.values import is_int
-from dslc.sizes import Size, floor_div, tidy
+from dslc.sizes import Polynomial, Size, floor_div, tidy
 
 #: The least and the greatest value, as far as they are known.
 Bounds = tuple[Size | None, Size | None]
@@ -48,7 +46,7 @@ def interval(frame: Frame, e: Expr, known: dict[int, Bounds] | None = None) -> B
 
 def _simple(bound: Size | None) -> Size | None:
     """A bound of many terms proves nothing, and products of such bounds grow without end."""
-    return None if isinstance(bound, sp.Expr) and len(bound.args) > MAX_BOUND_TERMS else bound
+    return None if isinstance(bound, Polynomial) and len(bound.terms) > MAX_BOUND_TERMS else bound
 
 
 def _interval(frame: Frame, e: Expr, known: dict[int, Bounds]) -> Bounds:

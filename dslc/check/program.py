@@ -317,9 +317,9 @@ class SizeCondition:
         values = []
         for side in (self.left, self.right):
             value = side if isinstance(side, int) else side.subs({s: sizes.get(s.name, s) for s in side.free_symbols})
-            if not isinstance(value, int) and not value.is_Integer:
+            if not isinstance(value, int):
                 return None
-            values.append(int(value))
+            values.append(value)
         return COMPARE[self.op](*values)
 
 

@@ -11,27 +11,27 @@ from dslc.check.values import FunctionValue, Shared
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label, Reporter
 from dslc.resolve.files import Defined, File, did_you_mean, find_recursion
-from dslc.sizes import MAX_WORK, Facts, TooComplex, start_work
+from dslc.sizes import MAX_WORK, Facts, TooComplex, limited_work
 from dslc.syntax import tree as t
 
 
 def check_program(file: File, reporter: Reporter, settings: Mapping[str, object] | None = None) -> Program:
     """Check all definitions of a file. What can be checked by itself is; the rest where it is called."""
     checker = Checker(reporter)
-    start_work()
     program = Program()
     _check_settings(file, reporter, settings or {})
     recursive = find_recursion(file, reporter)
     checker.faulty |= recursive
     try:
-        for defined in file.own:
-            if defined.node in recursive:
-                continue
-            _check_definition(checker, program, defined, settings or {})
-        for train in file.trains:
-            trained = check_train(checker, file, train, settings or {})
-            if trained is not None:
-                program.trains.append(trained)
+        with limited_work():
+            for defined in file.own:
+                if defined.node in recursive:
+                    continue
+                _check_definition(checker, program, defined, settings or {})
+            for train in file.trains:
+                trained = check_train(checker, file, train, settings or {})
+                if trained is not None:
+                    program.trains.append(trained)
     except GiveUp:
         pass
     except TooComplex:

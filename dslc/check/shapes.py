@@ -81,8 +81,8 @@ def indexed(frame: Frame, a: Sequence[Index], b: Sequence[Index]) -> tuple[list[
     place = len(large)
     for axis in reversed(small):
         fits = [
-            p for p in range(place) if large[p].size is not None and axis.size is not None
-            and frame.facts.equal(large[p].size, axis.size) is True
+            p for p in range(place) if (size := large[p].size) is not None and axis.size is not None
+            and frame.facts.equal(size, axis.size) is True
         ]  # fmt: skip
         if not fits:
             return None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import sympy as sp
-
 from dslc.check import expressions, wording
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
@@ -18,7 +16,7 @@ from dslc.check.values import (
 )
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
-from dslc.sizes import MAX_AXIS, MAX_POWER_BITS, Size, floor_div, modulo, show, tidy
+from dslc.sizes import MAX_AXIS, MAX_POWER_BITS, Polynomial, Size, floor_div, modulo, quotient, show, tidy
 from dslc.source import Span
 from dslc.syntax import tree as t
 from dslc.syntax.printer import print_node
@@ -26,7 +24,7 @@ from dslc.syntax.printer import print_node
 
 def fold_compare(frame: Frame, op: str, a: StaticValue, b: StaticValue) -> bool | None:
     """A comparison of static numbers, when it can be decided."""
-    if isinstance(a, sp.Basic) or isinstance(b, sp.Basic):
+    if isinstance(a, Polynomial) or isinstance(b, Polynomial):
         if isinstance(a, float | bool | str) or isinstance(b, float | bool | str):
             return None
         facts = frame.facts
@@ -50,7 +48,7 @@ def fold(scope: Scope, op: str, a: StaticValue, b: StaticValue, span: Span) -> S
     """Arithmetic on numbers known at compile time: exact on whole numbers and sizes, bounded in size."""
     frame = scope.frame
     assert not isinstance(a, str) and not isinstance(b, str)
-    if op in ("/", "//", "%") and not isinstance(b, sp.Basic) and b == 0:
+    if op in ("/", "//", "%") and not isinstance(b, Polynomial) and b == 0:
         frame.report(kinds.DIVISION_BY_ZERO(Label(span)))
         return None
     if op == "^":
@@ -67,6 +65,7 @@ def fold(scope: Scope, op: str, a: StaticValue, b: StaticValue, span: Span) -> S
             return None
         value = {"+": lambda: x + y, "-": lambda: x - y, "*": lambda: x * y, "/": lambda: x / y}[op]()
         return value
+    assert not isinstance(a, float) and not isinstance(b, float)
     if op == "+":
         return tidy(a + b)
     if op == "-":
@@ -81,8 +80,7 @@ def fold(scope: Scope, op: str, a: StaticValue, b: StaticValue, span: Span) -> S
         return floor_div(a, b)
     if op == "%":
         return modulo(a, b)
-    value = sp.Rational(a, b) if isinstance(a, int) and isinstance(b, int) else sp.sympify(a, strict=True) / b
-    return tidy(value)
+    return quotient(a, b)
 
 
 def _whole_quotient(frame: Frame, op: str, a: StaticValue, b: StaticValue) -> str:
@@ -91,13 +89,13 @@ def _whole_quotient(frame: Frame, op: str, a: StaticValue, b: StaticValue) -> st
     divisor = 0.0
     if isinstance(number, float) and number:
         divisor = 1 / number if op == "*" else number if op == "/" and size is a else 0.0
-    if isinstance(size, sp.Basic) and divisor.is_integer() and divisor >= 2:
+    if isinstance(size, Polynomial) and divisor.is_integer() and divisor >= 2:
         return f"sizes are whole: write `{frame.show(size)} // {int(divisor)}`, which rounds down"
     return "sizes are whole: write the number without a point"
 
 
 def _as_float(value: StaticValue) -> float | None:
-    if isinstance(value, sp.Basic):
+    if isinstance(value, Polynomial):
         return float(value) if value.is_number else None
     assert not isinstance(value, str)
     return float(value)
@@ -105,7 +103,12 @@ def _as_float(value: StaticValue) -> float | None:
 
 def _power(scope: Scope, a: StaticValue, b: StaticValue, span: Span) -> StaticValue | None:
     frame = scope.frame
-    if isinstance(a, float) or isinstance(b, float) or (isinstance(b, int) and b < 0) or isinstance(b, sp.Rational):
+    if (
+        isinstance(a, float)
+        or isinstance(b, float)
+        or (isinstance(b, int) and b < 0)
+        or (isinstance(b, Polynomial) and b.is_number)
+    ):
         x, y = _as_float(a), _as_float(b)
         if x is None or y is None:
             frame.report(kinds.STATIC_NEEDED(Label(span), what="this power"))
@@ -116,7 +119,7 @@ def _power(scope: Scope, a: StaticValue, b: StaticValue, span: Span) -> StaticVa
             frame.report(kinds.NUMBER_TOO_LARGE(Label(span), limit="1.797e308", found=span.text))
             return None
         return value
-    if not isinstance(b, int) or (isinstance(a, sp.Basic) and b > 8):
+    if not isinstance(b, int) or (isinstance(a, Polynomial) and b > 8):
         frame.report(kinds.STATIC_NEEDED(Label(span), what="this power"))
         return None
     if isinstance(a, int) and abs(a).bit_length() * b > MAX_POWER_BITS:
@@ -162,7 +165,8 @@ def check_size(
     size: Size = value if isinstance(value, int) else tidy(value)
     facts = frame.facts
     if not facts.whole(size):
-        report_quotient(scope, node, sp.sympify(size, strict=True))
+        assert isinstance(size, Polynomial)
+        report_quotient(scope, node, size)
         return None
     size = facts.normal(size)
     if isinstance(size, int):
@@ -179,17 +183,20 @@ def check_size(
     return size
 
 
-def report_quotient(scope: Scope, node: t.Expr, size: sp.Expr) -> None:
+def report_quotient(scope: Scope, node: t.Expr, size: Polynomial) -> None:
     """`E / heads` that is no whole number, or not known to be one: by the names that the spec uses."""
-    sides = sp.together(size).as_numer_denom()
-    a, b = (f"({scope.frame.show(x)})" if x.is_Add else scope.frame.show(x) for x in sides)
+    sides = size.as_numer_denom()
+    a, b = (
+        f"({scope.frame.show(x)})" if isinstance(x, Polynomial) and x.is_Add else scope.frame.show(x) for x in sides
+    )
     if isinstance(node, t.Product) and node.factors[-1][0] == "/":
         *factors, (_, divisor) = node.factors
         dividend = factors[0][1] if len(factors) == 1 else t.Product(tuple(factors))
         values = [expressions.expression(scope, x).static for x in (dividend, divisor)]
         text = print_node(t.Binary("%", dividend, divisor))  # with the parentheses that its sides need
-        if size.is_number and all(isinstance(x, int | sp.Basic) for x in values):
-            a, b = (scope.frame.show(x) for x in values)
+        sizes = [x for x in values if isinstance(x, int | Polynomial)]
+        if size.is_number and len(sizes) == 2:
+            a, b = (scope.frame.show(x) for x in sizes)
         elif text.count("%") == 1 and "\n" not in text:
             a, b = text.split(" % ")
     help = f"write `{a} // {b}` to round down" if size.is_number else "write `//` to round down"

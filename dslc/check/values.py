@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Union
 
-import sympy as sp
-
 from dslc.check.program import Constant, Dtype, Expr, Index, Instance, Read, SizeValue, Tensor
 from dslc.ops.dtypes import DTYPES as DTYPES
 from dslc.ops.dtypes import FLOATS as FLOATS
@@ -16,10 +14,11 @@ from dslc.ops.dtypes import is_float as is_float
 from dslc.ops.dtypes import is_int as is_int
 from dslc.ops.dtypes import promote as promote
 from dslc.resolve.files import Defined
+from dslc.sizes import Polynomial
 from dslc.source import Span
 
 #: A value that is known when the spec is compiled: numbers (exact ones as int or SymPy), switches, words.
-StaticValue = Union[int, float, bool, str, sp.Expr]
+StaticValue = Union[int, float, bool, str, Polynomial]
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ NOTHING = Val()
 def static_dtype(value: StaticValue | None) -> Dtype:
     if isinstance(value, bool):
         return "bool"
-    if isinstance(value, float) or (isinstance(value, sp.Basic) and value.is_integer is False):
+    if isinstance(value, float) or (isinstance(value, Polynomial) and value.is_integer is False):
         return "float"
     return "i64"
 
@@ -114,7 +113,7 @@ def lower(val: Val) -> Expr:
     if val.expr is not None:
         return val.expr
     static = val.static
-    if isinstance(static, sp.Basic):
+    if isinstance(static, Polynomial):
         return SizeValue(static, static_dtype(static))
     assert isinstance(static, int | float), static
     return Constant(static, static_dtype(static))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import sympy as sp
-
 from dslc.check import static_values
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
@@ -13,7 +11,7 @@ from dslc.check.program import SizeCondition
 from dslc.check.values import Static
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
-from dslc.sizes import Facts, Size, tidy
+from dslc.sizes import Facts, Size, quotient, tidy
 from dslc.source import Span
 from dslc.syntax import tree as t
 
@@ -147,7 +145,7 @@ def _holds(frame: Frame, node: t.Compare, a: Size, b: Size) -> bool | None:
         return False
     if isinstance(a, int) and isinstance(b, int):
         return a % b == 0
-    return True if frame.facts.whole(sp.sympify(a, strict=True) / b) else None
+    return True if frame.facts.whole(quotient(a, b)) else None
 
 
 def _shown(frame: Frame, node: t.Compare, a: Size, b: Size) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-import sympy as sp
-
 from dslc.check.frame import Frame
 from dslc.check.values import Static
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Diagnostic, Label
-from dslc.sizes import Size, show, tidy
+from dslc.polynomials import sole_function, surely_nonnegative
+from dslc.sizes import Polynomial, Size, show, tidy
 from dslc.syntax import tree as t
 
 
@@ -76,7 +75,7 @@ def named(frame: Frame, size: Size, written: str) -> str:
 
 def not_divisible(*labels: Label, a: str, b: str, size: Size, help: str | None = None) -> Diagnostic:
     """The quotient `size`, written as `a / b`, is not a whole number, or not known to be one."""
-    if sp.sympify(size, strict=True).is_number:
+    if isinstance(size, int) or size.is_number:
         return kinds.NOT_DIVISIBLE(*labels, a=a, b=b, how="is not whole", help=help)
     add = f"add `where {a} % {b} == 0`"
     return kinds.NOT_DIVISIBLE(*labels, a=a, b=b, how="may not be exact", help=f"{add}, or {help}" if help else add)
@@ -90,15 +89,18 @@ def positions(frame: Frame, size: Size) -> str:
 
 def inequality(frame: Frame, e: Size) -> str:
     """`e >= 0` with sums of positive terms on both sides: `T >= 10` for T - 10, or for T // 10 - 1."""
-    expr = sp.expand(frame.facts.normal(e))
-    floors = [x for x in sp.Add.make_args(expr) if isinstance(x, sp.floor)]
-    if len(floors) == 1 and (expr - floors[0]).is_number:  # floor(n / d) >= k exactly when n >= k d
-        numerator, denominator = sp.together(floors[0].args[0]).as_numer_denom()
-        expr = sp.expand(numerator + (expr - floors[0]) * denominator)
-    terms = sp.Add.make_args(expr)
-    less = sp.Add(*(-x for x in terms if x.could_extract_minus_sign()))
-    more = sp.Add(*(x for x in terms if not x.could_extract_minus_sign()))
-    return f"{show(less)} <= {show(more)}" if more.is_number else f"{show(more)} >= {show(less)}"
+    expr = frame.facts.normal(e)
+    parts = expr.parts() if isinstance(expr, Polynomial) else [expr]
+    floors = [f for x in parts if (f := sole_function(x)) is not None and f.name == "floor"]
+    if len(floors) == 1 and all(isinstance(x, int) or sole_function(x) == floors[0] for x in parts):
+        argument = floors[0].args[0]  # floor(n / d) >= k exactly when n >= k d
+        assert isinstance(argument, Polynomial)
+        numerator, denominator = argument.as_numer_denom()
+        expr = numerator + sum(x for x in parts if isinstance(x, int)) * denominator
+        parts = expr.parts() if isinstance(expr, Polynomial) else [expr]
+    more = sum((x for x in parts if surely_nonnegative(x)), 0)
+    less = more - expr
+    return f"{show(less)} <= {show(more)}" if isinstance(more, int) else f"{show(more)} >= {show(less)}"
 
 
 def equation(target: str, value: t.Expr) -> str:

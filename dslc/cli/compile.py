@@ -49,7 +49,7 @@ def compile_(
     """
     from dslc.compiler import compile_text
     from dslc.diagnostics.report import SpecError
-    from dslc.training.files import write_bytes
+    from dslc.writing import write_bytes
 
     try:
         text = compile_text(spec, backend, settings, dtype, model)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import io
 import sys
-import tempfile
-import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -78,6 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _report_bug(error: Exception, arguments: list[str]) -> None:
     """Say in two lines that dslc failed, and leave a file with the version, the arguments and the traceback."""
+    import tempfile
+    import traceback
     from importlib.metadata import version
 
     from dslc.diagnostics.render import printable

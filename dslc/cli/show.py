@@ -204,17 +204,16 @@ def library_text(name: str) -> str:
     """The text of a definition of the standard library, with the comment above it, after its file and line."""
     from difflib import get_close_matches
 
-    from dslc.diagnostics.report import Reporter
-    from dslc.syntax.parser import parse
+    from dslc.syntax.parser import named_chunks, parse_definition
 
     names: list[str] = []
     for source in library_sources():
-        for definition in parse(source, Reporter()).module.definitions:
-            found = getattr(definition, "name", None)
-            if found is None:
-                continue
+        for found, start, end in named_chunks(source):
             names.append(found)
             if found == name:
+                outcome = parse_definition(source, start, end)
+                assert isinstance(outcome, list), outcome  # the library's own files are checked by the tests
+                (definition,) = outcome
                 line = first = definition.span.line
                 while first > 1 and source.line(first - 1).startswith("#"):
                     first -= 1

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
-import sympy as sp
-
 from dslc.autodiff.derivatives import derivative
 from dslc.check import program as p
 from dslc.check.values import is_float
@@ -861,7 +859,7 @@ def _radix(position: p.Position, axis: Size) -> tuple[p.Index, ...] | None:
         return None
     stride: Size = 1
     for index, coefficient in reversed(position.terms):
-        if sp.expand(sp.sympify(coefficient, strict=True) - stride) != 0:
+        if coefficient != stride:
             return None
         stride = tidy(stride * _size(index))
     return tuple(i for i, _ in position.terms) if tidy(stride - axis) == 0 else None

@@ -48,7 +48,7 @@ class Interpreter:
         if isinstance(size, int):
             return size
         value = size.subs({s: self.sizes[s.name] for s in size.free_symbols})
-        return int(value) if value.is_Integer else float(value)
+        return value if isinstance(value, int) else float(value)
 
     def shape(self, shape: tuple[Size, ...]) -> tuple[int, ...]:
         return tuple(self.size(s) for s in shape)

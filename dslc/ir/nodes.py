@@ -311,8 +311,9 @@ def var(number: int) -> Var:
 
 
 def affine(terms: tuple[tuple[int, Size], ...], offset: Size = 0, mode: str = "inside", divisor: Size = 1) -> Affine:
-    sorted_terms = tuple(sorted(((n, c) for n, c in terms if c != 0), key=lambda term: term[0]))
-    return intern(Affine(sorted_terms, offset, mode, divisor))
+    if len(terms) > 1 or (terms and terms[0][1] == 0):
+        terms = tuple(sorted(((n, c) for n, c in terms if c != 0), key=lambda term: term[0]))
+    return intern(Affine(terms, offset, mode, divisor))
 
 
 def plain(number: int) -> Affine:
@@ -404,7 +405,8 @@ def rebuild(s: Scalar, below: Callable[[Scalar], Scalar], tensor: Callable[[Tens
     """The same scalar on changed operands (and, for reads, a changed tensor)."""
     match s:
         case Op():
-            return op(s.name, tuple(below(a) for a in s.args), s.dtype)
+            args = tuple(below(a) for a in s.args)
+            return s if all(a is b for a, b in zip(args, s.args, strict=True)) else op(s.name, args, s.dtype)
         case Rand():
             return intern(Rand(s.site, tuple(below(a) for a in s.places), s.sizes, s.lane, s.dtype))
         case Read():

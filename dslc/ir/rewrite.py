@@ -28,6 +28,10 @@ class NotAffine(Exception):
 
 def compose(place: ir.Affine, table: Mapping[int, Form]) -> ir.Affine:
     """An affine place after a change of variables."""
+    if len(place.terms) == 1 and place.terms[0][1] == 1 and place.divisor == 1:  # most places are one variable
+        form = table[place.terms[0][0]]
+        if form.divisor == 1:
+            return ir.affine(form.terms, tidy(place.offset + form.offset), place.mode)
     terms: dict[int, Size] = {}
     offset: Size = place.offset
     divisor: Size = place.divisor
@@ -50,12 +54,12 @@ def compose(place: ir.Affine, table: Mapping[int, Form]) -> ir.Affine:
 class Change:
     """A change of variables and of tensors, applied to bodies.
 
-    `forms` says what each variable becomes. `tensors` may replace a tensor by another one that is read with extra
-    leading places, `scalars` a tensor without axes by a number, `places` the place of a step. `guard` tells which
-    variables may leave their range: reads that use them get 0 outside.
+    `forms` says what each variable becomes, or nothing when all stay as they are. `tensors` may replace a tensor by
+    another one that is read with extra leading places, `scalars` a tensor without axes by a number, `places` the
+    place of a step. `guard` tells which variables may leave their range: reads that use them get 0 outside.
     """
 
-    forms: Mapping[int, Form]
+    forms: Mapping[int, Form] | None
     tensors: Callable[[ir.Tensor], tuple[ir.Tensor, tuple[ir.Place, ...]] | None] = lambda _: None
     places: Callable[[ir.Place], ir.Place] = lambda place: place
     scalars: Callable[[ir.Tensor], ir.Scalar | None] = lambda _: None
@@ -70,7 +74,7 @@ class Change:
 
     def place(self, place: ir.Place) -> ir.Place:
         if isinstance(place, ir.Affine):
-            return compose(place, self.forms)
+            return place if self.forms is None else compose(place, self.forms)
         if isinstance(place, ir.Data):
             return ir.intern(ir.Data(self.scalar(place.value), place.mode))
         return self.places(place)
@@ -78,7 +82,7 @@ class Change:
     def _one(self, s: ir.Scalar) -> ir.Scalar:
         match s:
             case ir.Var():
-                return self.value(self.forms[s.number])
+                return s if self.forms is None else self.value(self.forms[s.number])
             case ir.Read():
                 instead = self.scalars(s.tensor)
                 if instead is not None:
@@ -88,6 +92,12 @@ class Change:
                 if outside is None and self.guard and any(self._guarded(x) for x in s.places):
                     outside = zero(s.dtype)
                 found = self.tensors(s.tensor)
+                if (
+                    found is None
+                    and outside is s.outside
+                    and all(x is y for x, y in zip(places, s.places, strict=True))
+                ):
+                    return s
                 tensor, lead = (s.tensor, ()) if found is None else found
                 return ir.intern(ir.Read(tensor, (*lead, *places), s.dtype, outside))
         return ir.rebuild(s, lambda x: self._done[id(x)])
@@ -173,10 +183,10 @@ class Substitute:
             return node
         match node:
             case ir.Comp():
-                body = self.change(len(node.shape) + len(node.reduced)).scalar(node.body)
+                body = self.change().scalar(node.body)
                 return ir.comp(node.shape, body, node.op, node.reduced, node.name, node.span, node.dtype)
             case ir.Scatter():
-                change = self.change(len(node.ranges))
+                change = self.change()
                 places = tuple(change.place(x) for x in node.places)
                 base = None if node.base is None else self.known(node.base)
                 return ir.intern(replace(node, places=places, body=change.scalar(node.body), base=base))
@@ -203,14 +213,14 @@ class Substitute:
     def all(self, tensors: tuple[ir.Tensor, ...]) -> tuple[ir.Tensor, ...]:
         return tuple(self.known(x) for x in tensors)
 
-    def change(self, count: int) -> Change:
+    def change(self) -> Change:
         def look(tensor: ir.Tensor) -> tuple[ir.Tensor, tuple[ir.Place, ...]] | None:
             if tensor in self.tensors:
                 return self.tensors[tensor]
             new = self.done.get(tensor, tensor)
             return None if new is tensor else (new, ())  # type: ignore[return-value]
 
-        return Change(identity(count), look, self.places)
+        return Change(None, look, self.places)
 
 
 @dataclass(eq=False)

@@ -104,6 +104,6 @@ def _is_inverse(above: list[ir.Scalar], below: list[ir.Scalar], sizes: tuple[Siz
     if not float(number).is_integer():
         return False
     wanted: Size = 1
-    for size in sizes:
-        wanted = tidy(wanted * size)
+    for length in sizes:
+        wanted = tidy(wanted * length)
     return bool(tidy(rest * int(number)) == wanted)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,7 +16,7 @@ from dslc.diagnostics.report import Diagnostic, Label, Reporter
 from dslc.ops.table import BUILTIN_NAMES, SCALAR_OPS
 from dslc.source import Source, Span
 from dslc.syntax import tree as t
-from dslc.syntax.parser import Parsed, chunks, load, parse, parse_definition
+from dslc.syntax.parser import Parsed, load, named_chunks, parse, parse_definition
 
 MAX_FILES = 100
 
@@ -86,10 +85,8 @@ def standard_library() -> Library:
         if not entry.name.endswith(".dsl"):
             continue
         source = Source(f"std/{entry.name}", entry.read_text(encoding="utf-8"))
-        for start, end in chunks(source):
-            head = re.search(r"^(?:fn|layer|model|optimizer) +(\w+)", source.text[start:end], re.MULTILINE)
-            if head is not None:
-                library.texts[head.group(1)] = (source, start, end)
+        for name, start, end in named_chunks(source):
+            library.texts[name] = (source, start, end)
     return library
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import sympy as sp
-
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import choose, div, mul, sub
 from dslc.ops.elementary import is_square
-from dslc.sizes import Size, tidy
+from dslc.sizes import Size, quotient, tidy
 from dslc.stabilise.exponential_sums import op_bool
 from dslc.stabilise.matching import constant, head, op, renumbered, see, seen
 
@@ -121,12 +119,8 @@ def _monomial(s: ir.Scalar, depth: int = 5) -> Monomial | None:
             a, b = (_monomial(x, depth - 1) for x in s.args)
             if a is None or b is None or b.sums:
                 return None
-            return Monomial(_quotient(a.factor, b.factor), a.sums)
+            return Monomial(quotient(a.factor, b.factor), a.sums)
     return None
-
-
-def _quotient(a: Size, b: Size) -> Size:
-    return tidy(sp.Rational(1) * a / b)
 
 
 def covariance(s: ir.Op) -> ir.Scalar | None:
@@ -189,7 +183,7 @@ def _times(value: ir.Scalar, factor: Size) -> ir.Scalar:
     """A value times a number made of sizes, as a quotient where that is shorter."""
     if factor == 1:
         return value
-    inverse = _quotient(1, factor)
-    if isinstance(inverse, int) or inverse.is_Symbol or (inverse.is_Mul and inverse.as_numer_denom()[1] == 1):
+    inverse = quotient(1, factor)
+    if isinstance(inverse, int) or (not inverse.is_Add and inverse.as_numer_denom()[1] == 1):
         return div(value, ir.intern(ir.SizeOf(inverse)))
     return mul(value, ir.intern(ir.SizeOf(factor, "float")))

@@ -208,6 +208,14 @@ def chunks(source: Source) -> Iterator[tuple[int, int]]:
     yield from zip(starts, [*starts[1:], len(source.text)], strict=True)
 
 
+def named_chunks(source: Source) -> Iterator[tuple[str, int, int]]:
+    """The names of the definitions of a file with their character ranges, without parsing them."""
+    for start, end in chunks(source):
+        head = re.search(r"^(?:fn|layer|model|optimizer) +(\w+)", source.text[start:end], re.MULTILINE)
+        if head is not None:
+            yield head.group(1), start, end
+
+
 def _comments(source: Source) -> Iterator[Comment]:
     for match in re.finditer(r'"[^"\n]*"|#[^\n]*', source.text):
         if match.group().startswith("#"):

@@ -16,15 +16,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import cache, cached_property
 from typing import Literal, Union
 
 from dslc.source import NOWHERE, Span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Node:
     span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
+
+    # Comparison and text are written once: to generate them for each kind of node takes as long as to read a spec.
+
+    def _values(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in _parts(type(self))}  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Node) and type(self) is type(other) and self._values() == other._values()
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((type(self), *self._values().values()))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._values().items())})"
 
     def children(self) -> Iterator[Node]:
         """The nodes directly below this one, in source order."""
@@ -57,7 +77,7 @@ def _parts(node: type[Node]) -> tuple[str, ...]:
 # ---- expressions ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Number(Node):
     text: str
 
@@ -66,22 +86,22 @@ class Number(Node):
         return int(self.text) if self.text.isdigit() else float(self.text)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class String(Node):
     value: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Bool(Node):
     value: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Name(Node):
     id: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Access(Node):
     """`base[items]`: a read of a tensor, or the bound indices of `max[i](...)`."""
 
@@ -89,19 +109,19 @@ class Access(Node):
     items: tuple[Item, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Argument(Node):
     value: Expr
     name: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Call(Node):
     callee: Expr
     arguments: tuple[Argument, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Member(Node):
     """`base.name`: a parameter or sub-layer of a layer that was named with `use`."""
 
@@ -109,51 +129,51 @@ class Member(Node):
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Negative(Node):
     operand: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Not(Node):
     operand: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sum(Node):
     """`a + b - c`: signs and terms."""
 
     terms: tuple[tuple[Literal["+", "-"], Expr], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Product(Node):
     """`a * b / c`: operators (the first is `*`) and factors."""
 
     factors: tuple[tuple[Literal["*", "/"], Expr], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Binary(Node):
     op: Literal["^", "//", "%"]
     left: Expr
     right: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Compare(Node):
     op: Literal["<", "<=", ">", ">=", "==", "!="]
     left: Expr
     right: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Logic(Node):
     op: Literal["and", "or"]
     operands: tuple[Expr, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Choose(Node):
     """`then if condition else otherwise`."""
 
@@ -162,7 +182,7 @@ class Choose(Node):
     otherwise: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class OrElse(Node):
     """`(read else value)`: the value that stands for what lies outside the range."""
 
@@ -170,7 +190,7 @@ class OrElse(Node):
     value: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pipe(Node):
     """`value |> stage |> stage`."""
 
@@ -181,19 +201,19 @@ class Pipe(Node):
 # ---- items of an access --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Rest(Node):
     """`...`: the axes that are not named."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Group(Node):
     """`(h w)`: several indices that make up one axis, the last one fastest."""
 
     names: tuple[Name, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Slice(Node):
     """`low:high:step`; on a left-hand side and in a reduction, `index: bound`."""
 
@@ -202,7 +222,7 @@ class Slice(Node):
     step: Expr | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Into(Node):
     """`v -> j: 5`: an axis that is replaced by another one."""
 
@@ -220,7 +240,7 @@ Item = Union[Rest, Group, Slice, Into, Expr]
 # ---- types, parameters of definitions ------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class NamedDim(Node):
     """`D = E / heads`: a size with a name."""
 
@@ -231,7 +251,7 @@ class NamedDim(Node):
 Dim = Union[Rest, NamedDim, Expr]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Type(Node):
     """`simplex f32[N, K]`, `i32[N] < V`."""
 
@@ -241,14 +261,14 @@ class Type(Node):
     below: Expr | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class KindWord(Node):
     """`size`, `int`, `float`, `bool`, `string`, `fn` or `layer`."""
 
     word: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Formal(Node):
     """A declared argument: `x: [N, I]`, `out: size`, `heads = 8`."""
 
@@ -257,13 +277,13 @@ class Formal(Node):
     default: Expr | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Output(Node):
     name: str
     type: Type | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class IndexSize(Node):
     """`a = 8` in the `where` of an equation."""
 
@@ -276,7 +296,7 @@ Condition = Union[IndexSize, Expr]
 # ---- statements ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Target(Node):
     """The left-hand side of an equation: `h`, `y[n, o]`, `y[dst[m], o]`. `items` is None without brackets."""
 
@@ -284,7 +304,7 @@ class Target(Node):
     items: tuple[Item, ...] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Parameter(Node):
     targets: tuple[Target, ...]
     type: Type
@@ -293,45 +313,45 @@ class Parameter(Node):
     frozen: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class State(Node):
     name: str
     type: Type
     value: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class SlotValue(Node):
     name: str
     value: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Slots(Node):
     values: tuple[SlotValue, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Use(Node):
     name: str
     value: Expr
     frozen: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Size(Node):
     name: str
     value: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Equation(Node):
     targets: tuple[Target, ...]
     value: Expr
     where: tuple[Condition, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Accumulate(Node):
     """`y[dst[m], o] += ...`; `op` is `+`, `max` or `min`."""
 
@@ -341,7 +361,7 @@ class Accumulate(Node):
     where: tuple[Condition, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Update(Node):
     """`mean <- ...`: the next value of a state, a slot or the parameter."""
 
@@ -349,7 +369,7 @@ class Update(Node):
     value: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class For(Node):
     name: str
     low: Expr
@@ -357,7 +377,7 @@ class For(Node):
     body: tuple[Statement, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scan(Node):
     name: str
     low: Expr | None
@@ -366,36 +386,36 @@ class Scan(Node):
     body: tuple[Statement, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Start(Node):
     target: Target
     value: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Branch(Node):
     condition: Expr
     body: tuple[Statement, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class If(Node):
     branches: tuple[Branch, ...]
     otherwise: tuple[Statement, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Mode(Node):
     mode: Literal["training", "inference"]
     body: tuple[Statement, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Checkpoint(Node):
     body: tuple[Statement, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Backward(Node):
     """`backward (dy) -> dx, dw:`: the adjoint of a function, given by hand."""
 
@@ -404,29 +424,29 @@ class Backward(Node):
     body: tuple[Statement, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Objective(Node):
     sense: Literal["minimize", "maximize"]
     value: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Using(Node):
     optimizer: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Metric(Node):
     name: str
     value: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Freeze(Node):
     paths: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Expose(Node):
     names: tuple[str, ...]
 
@@ -439,13 +459,13 @@ Statement = Union[
 # ---- definitions ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Imported(Node):
     name: str
     alias: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Import(Node):
     """`import "f.dsl"` (all of it, `names` is None) or `from "f.dsl" import a, b as c`."""
 
@@ -453,7 +473,7 @@ class Import(Node):
     names: tuple[Imported, ...] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Fn(Node):
     """A function without parameters: `fn f(x) = body`, or with a block and named outputs.
 
@@ -469,7 +489,7 @@ class Fn(Node):
     body: tuple[Statement, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Layer(Node):
     """A layer, or with `word` "model" an entry point."""
 
@@ -481,14 +501,14 @@ class Layer(Node):
     body: tuple[Statement, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Optimizer(Node):
     name: str
     formals: tuple[Formal, ...]
     body: tuple[Statement, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Train(Node):
     model: str
     formals: tuple[Formal, ...]
@@ -499,7 +519,7 @@ class Train(Node):
 Definition = Union[Import, Fn, Layer, Optimizer, Train]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Module(Node):
     """One spec file."""
 

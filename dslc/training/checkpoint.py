@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from dslc.training.errors import RunError
-from dslc.training.files import Array, Arrays, read_arrays, write_arrays, write_bytes
+from dslc.training.files import Array, Arrays, read_arrays, write_arrays
+from dslc.writing import write_bytes
 
 FORMAT = 1
 CHECKPOINT = "checkpoint.npz"

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from dslc.check import program as p
-from dslc.sizes import Size
+from dslc.sizes import Size, Symbol
 from dslc.sizes import show as show_size
 from dslc.source import NOWHERE, Span
 from dslc.training.errors import RunError
@@ -127,7 +127,7 @@ def _check_shape(path: Path, field: Field, name: str, value: Array, sizes: dict[
         expected: int
         if isinstance(size, int):
             expected, source = size, ""
-        elif size.is_Symbol:
+        elif isinstance(size, Symbol):
             expected, source = sizes.setdefault(size.name, (given, name))
         elif all(s.name in sizes for s in size.free_symbols):
             expected = int(size.subs({s: sizes[s.name][0] for s in size.free_symbols}))

@@ -1,9 +1,7 @@
-"""Files of arrays: read without running code, written so that a crash leaves the old file whole."""
+"""Files of arrays: read without running code."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,39 +11,10 @@ from typing import IO, Any
 import numpy as np
 
 from dslc.training.errors import RunError
+from dslc.writing import write_atomically
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = dict[str, Array]
-
-
-def write_atomically(path: Path, write: Callable[[IO[bytes]], None], before: Callable[[], None] | None = None) -> None:
-    """Write beside the target, force it to the disk, and move it there in one step; `before` runs just before that."""
-    path = path.absolute()
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        if before is not None:
-            before()
-        os.replace(name, path)
-    except BaseException:
-        if os.path.exists(name):
-            os.unlink(name)
-        raise
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Force the names in a folder to the disk, where the system can do that."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 @contextmanager
@@ -69,15 +38,6 @@ def remove_leftovers(folder: Path) -> None:
     """Delete what a killed process left half written."""
     for file in folder.glob(".*.part"):
         file.unlink(missing_ok=True)
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """A file with this content, in one step."""
-
-    def write(file: IO[bytes]) -> None:
-        file.write(data)
-
-    write_atomically(path, write)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any], before: Callable[[], None] | None = None) -> None:
@@ -126,9 +86,3 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return "it is cut short or of another kind" if "pickle" in str(error) or not str(error) else str(error)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

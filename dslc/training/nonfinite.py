@@ -16,6 +16,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.contracting import Contracting
 from dslc.ir.naming import name_of
 from dslc.ir.paths import together
+from dslc.sizes import Symbol
 from dslc.source import NOWHERE, Span
 from dslc.training.errors import RunError
 from dslc.training.files import Array
@@ -85,7 +86,7 @@ def first_nonfinite(train: p.TrainProgram, values: Mapping[str, Array], seed: in
         size.name: length
         for name, x in unit.inputs.items()
         for size, length in zip(x.shape, values[name].shape, strict=True)
-        if not isinstance(size, int) and size.is_Symbol
+        if isinstance(size, Symbol)
     }
     probe = Probe(values, sizes, seed, dtype)
     forward = ir.schedule((program.values()["loss"], *program.states().values()))

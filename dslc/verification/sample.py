@@ -47,7 +47,7 @@ def _good(size: Size, sizes: Mapping[str, int]) -> bool:
     if isinstance(size, int):
         return size >= 1
     value = size.subs({s: sizes[s.name] for s in size.free_symbols if s.name in sizes})
-    return bool(value.is_Integer and value >= 1)
+    return isinstance(value, int) and value >= 1
 
 
 def draw_inputs(

@@ -124,7 +124,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, monkeypatch: pyt
         def __getattr__(self, name: str) -> Any:
             return getattr(self.file, name)
 
-    monkeypatch.setattr(files.os, "fdopen", lambda *a, **k: Full(real(*a, **k)))
+    monkeypatch.setattr(os, "fdopen", lambda *a, **k: Full(real(*a, **k)))
     done = run("train", spec, "--data", data, "-o", folder, "--steps", 10)
     assert done.exit_code == 1
     assert f"cannot write {folder / CHECKPOINT}: no space left on device; the last checkpoint is whole" in done.stderr

@@ -1,0 +1,54 @@
+"""Files written so that a crash leaves the old file whole."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+
+def write_atomically(path: Path, write: Callable[[IO[bytes]], None], before: Callable[[], None] | None = None) -> None:
+    """Write beside the target, force it to the disk, and move it there in one step; `before` runs just before that."""
+    path = path.absolute()
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        if before is not None:
+            before()
+        os.replace(name, path)
+    except BaseException:
+        if os.path.exists(name):
+            os.unlink(name)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Force the names in a folder to the disk, where the system can do that."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """A file with this content, in one step."""
+
+    def write(file: IO[bytes]) -> None:
+        file.write(data)
+
+    write_atomically(path, write)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
