@@ -81,19 +81,26 @@ def _row(node: ir.Node, block: Block | None, inlined: Inlined) -> tuple[int, Siz
         return None
     if node.shape and _eligible(node, 0, inlined):
         return 0, node.shape[0]
-    if node.op == "sum":
+    if node.op == "sum" and (not isinstance(node.body, ir.Read) or _reads(node, block)):
         for row in range(len(node.shape), len(node.shape) + len(node.reduced)):
             if _is_elementwise(node) and _eligible(node, row, inlined):
                 return row, node.reduced[row - len(node.shape)]
     return None
 
 
+def _reads(node: ir.Comp, block: Block | None) -> bool:
+    return block is not None and any(a in block.members for a in ir.arguments(node))
+
+
+def _sizes(node: Member) -> tuple[Size, ...]:
+    return (*node.shape, *node.reduced) if isinstance(node, ir.Comp) else node.shape
+
+
 def _is_elementwise(node: ir.Comp) -> bool:
     """Is the summed formula an array that is computed, then summed, and no product of matrices?"""
     every = [variables(x) for x in split(node.body).above]
     largest = max(every, key=len, default=frozenset())
-    plain = len(every) == 1 and isinstance(node.body, ir.Read)
-    return not plain and bool(node.reduced) and len(largest) == len(node.shape) + len(node.reduced) and all(x <= largest for x in every)
+    return bool(node.reduced) and len(largest) == len(_sizes(node)) and all(x <= largest for x in every)
 
 
 def _depends(node: ir.Node, block: Block, inlined: Inlined) -> bool:
@@ -124,14 +131,14 @@ def is_worth_a_line(node: ir.Comp) -> bool:
     """A sum over many rows that a block can add up: as a part of a formula it could not be one."""
     if node.op != "sum" or _elements(node) < LEAST_SIZE or not _work(node) or not _is_elementwise(node):
         return False
-    reads = [s for s in ir.scalars(node.body) if isinstance(s, ir.Read) and s.places]
+    reads = [s for s in ir.scalars(node.body) if isinstance(s, ir.Read) and len(variables(s)) == len(_sizes(node))]
     first = {n for s in reads if isinstance(s.places[0], ir.Affine) for n, _ in s.places[0].terms}
     return bool(first) and all(n >= len(node.shape) for n in first)
 
 
 def _elements(node: Member) -> float:
     total = 1.0
-    for size in (*node.shape, *(node.reduced if isinstance(node, ir.Comp) else ())):
+    for size in _sizes(node):
         total *= estimate(size, 256)
     return total
 

@@ -28,6 +28,7 @@ from dslc.backends.numpy.text import (
 from dslc.autodiff.scalar import is_zero
 from dslc.ir import nodes as ir
 from dslc.passes.products import variables
+from dslc.passes.sums import estimate
 from dslc.sizes import Size, show
 
 if TYPE_CHECKING:
@@ -279,6 +280,8 @@ class Body:
                 continue
             if len(place.terms) == 2:
                 (a, ca), (b, cb) = place.terms
+                if estimate(self.sizes[a]) < estimate(self.sizes[b]):  # a convolution and its gradient share windows
+                    (a, ca), (b, cb) = (b, cb), (a, ca)
                 start = size_code(place.offset)
                 width = ", ".join([size_code(self.sizes[a]), str(ca), size_code(self.sizes[b]), str(cb)])
                 code = f"{low.helper('windows')}({code}, {axis}, {start}, {width}, {fill or 0})"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from dslc.backends.numpy.blocks import Block, is_cut, is_worth_a_line, plan
+from dslc.backends.numpy.blocks import Block, contents, is_cut, is_worth_a_line, plan
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.memory import Memory
 from dslc.backends.numpy.operations import HELPERS
@@ -91,8 +91,9 @@ class Lowering:
     counts: dict[ir.Node, int] = field(default_factory=dict)
     steps: dict[int, str] = field(default_factory=dict)
     roots: set[ir.Node] = field(default_factory=set)
-    #: lines from now on belong to a gradient
+    #: do lines belong to a gradient now, and did some before?
     backward: bool = False
+    turned: bool = False
     #: parameters and states that are one for each layer: how the one of a layer is written
     stars: dict[ir.Node, str] = field(default_factory=dict)
     #: values of all layers that leave the function: where the one of a layer is put
@@ -114,6 +115,8 @@ class Lowering:
     parts: dict[ir.Node, dict[int, ir.Part]] = field(default_factory=dict)
     #: the number of the scan that a node is computed in
     scopes: dict[ir.Node, int] = field(default_factory=dict)
+    #: windows that lie side by side already, by their text
+    windows: dict[str, str] = field(default_factory=dict)
     #: the variables of the loops over layers around the present line
     loops: list[str] = field(default_factory=list)
     users: dict[ir.Node, set[ir.Node]] = field(default_factory=dict)
@@ -200,25 +203,27 @@ class Lowering:
         for item in items:
             if isinstance(item, ir.Comp):
                 plain.append(item)
-        outer = self.common, self.shared
-        self.common, self.shared = common(plain), dict(self.shared)
+        outer = self.common, self.shared, self.windows
+        self.common, self.shared, self.windows = common(plain), dict(self.shared), dict(self.windows)
         for item, ended in zip(items, self.memory.ends(items), strict=True):
             first = next(iter(item.members)) if isinstance(item, Block) else item
             if self.forward is not None and self.indent == 0:
                 self.turn(first)
+            self.memory.now += 1
             if isinstance(item, Block):
                 self.block(item)
             elif item not in self.names and not self.inlined(item):
                 self.statement(item)
             self.memory.release(ended)
-        self.common, self.shared = outer
+        self.common, self.shared, self.windows = outer
 
     def turn(self, node: ir.Node) -> None:
         """From the first value on that the forward pass does not need, lines belong to the gradient."""
         assert self.forward is not None
         slope = str(getattr(node, "name", "")).endswith("_slope")
-        if node not in self.forward and not slope and not self.inlined(node) and not self.backward:
-            self.backward = True
+        self.backward = node not in self.forward and not slope
+        if self.backward and not self.inlined(node) and not self.turned:
+            self.turned = True
             self.line("grads = {}")
 
     def block(self, block: Block) -> None:
@@ -238,7 +243,8 @@ class Lowering:
         self.line(f"for {self.rows} in {self.helper('row_blocks')}({size_code(block.rows)}, {width}):")
         self.indent += 1
         outer_common, outer_shared, start = self.common, self.shared, len(self.lines)
-        self.common, self.shared = common([x for x in block.members if isinstance(x, ir.Comp)]), {}
+        inside = dict.fromkeys(y for x in block.members for y in contents(x, self.inlined))
+        self.common, self.shared = common([x for x in inside if isinstance(x, ir.Comp)]), {}
         for x in shown:
             self.member(x, block, x in outer)
         self.common, self.shared = outer_common, outer_shared
@@ -348,6 +354,14 @@ class Lowering:
     def stored(self, node: ir.Comp) -> bool:
         """Write a value to a slot of the space, if it is large and can be computed there."""
         memory = self.memory
+        target = memory.target(node)
+        if target is not None and node.op is None:
+            lines = Store(self, node.shape).over(node.body, target, self.names[target])
+            if lines is not None:
+                for k, line in enumerate(lines):
+                    self.line(line, "", node.span if k == 0 else None)
+                self.names[node] = self.names[target]
+                return True
         if node.op not in (None, "sum") or not memory.fits(node):
             return False
         name = self.fresh(self.wish(node))
@@ -370,6 +384,19 @@ class Lowering:
             self.line(line)
         self.names[node] = name
         return True
+
+    def side_by_side(self, code: str, sizes: list[str]) -> str:
+        """Windows as the rows of a matrix: a copy, made once for a convolution and its gradient."""
+        shape = ", ".join(sizes)
+        if not self.memory.on or self.rows:
+            return f"{code}.reshape({shape})"
+        known = self.windows.get(f"{code} {shape}")
+        if known is None:
+            name = self.fresh(f"{re.findall(r'[A-Za-z_]+', code.replace('windows', ''))[0]}_windows")
+            slot = self.memory.reserve(name)
+            self.line(f"{name} = {self.helper('columns')}({bare(code)}, {slot.text(sizes, '')})")
+            known = self.windows[f"{code} {shape}"] = name
+        return known
 
     def empty(self, node: ir.Tensor, name: str) -> str:
         """Memory for a value that is filled piece by piece."""

@@ -75,6 +75,11 @@ class Memory:
     keys: dict[ir.Node, str] = field(default_factory=dict)
     slots: dict[ir.Node, Slot] = field(default_factory=dict)
     free: list[Slot] = field(default_factory=list)
+    #: values that take the place of an argument, and when it is read for the last time
+    targets: dict[ir.Node, ir.Input] = field(default_factory=dict)
+    last_reads: dict[ir.Node, int] = field(default_factory=dict)
+    now: int = -1
+    reserved: list[Slot] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
 
     # ---- what shares memory
@@ -111,20 +116,20 @@ class Memory:
 
     # ---- how long values live
 
-    def needs(self, item: Item) -> set[ir.Node]:
+    def needs(self, item: Item) -> dict[ir.Node, None]:
         """The values that the text of an item speaks of."""
-        found: set[ir.Node] = set()
+        found: dict[ir.Node, None] = {}
         stack: list[ir.Node] = list(members(item))
         while stack:
             node = stack.pop()
             for a in ir.arguments(node):
                 if a not in found:
-                    found.add(a)
+                    found[a] = None
                     if self.inlined(a) or isinstance(a, ir.Along | ir.External | ir.Custom):
                         stack.append(a)
         return found
 
-    def ends(self, items: Sequence[Item]) -> list[set[ir.Node]]:
+    def ends(self, items: Sequence[Item]) -> list[list[ir.Node]]:
         """For each item the values of this sequence that nothing needs after it."""
         last: dict[ir.Node, int] = {}
         own: set[ir.Node] = set()
@@ -137,10 +142,11 @@ class Memory:
                 last.update(dict.fromkeys(self.owners(node), i))
                 if isinstance(node, ir.Part) and node.of in own:
                     own.add(node)
-        found: list[set[ir.Node]] = [set() for _ in items]
+        self.last_reads = {node: i for node, i in last.items() if isinstance(node, ir.Input)}
+        found: list[list[ir.Node]] = [[] for _ in items]
         for node, i in last.items():
             if node in own and node not in self.pinned and node not in self.leaving:
-                found[i].add(node)
+                found[i].append(node)
         return found
 
     def release(self, nodes: Iterable[ir.Node]) -> None:
@@ -150,6 +156,11 @@ class Memory:
                 self.free.append(slot)
 
     # ---- slots
+
+    def target(self, node: ir.Tensor) -> ir.Input | None:
+        """The argument whose place a value takes, if nothing reads the old value after this."""
+        target = self.targets.get(node)
+        return target if target is not None and self.last_reads.get(target, -1) <= self.now else None
 
     def fits(self, node: ir.Tensor) -> bool:
         """Does a value go to a slot? Otherwise it takes what memory it gets."""
@@ -173,8 +184,20 @@ class Memory:
         return found
 
     def new_slot(self, node: ir.Tensor, name: str) -> Slot:
+        return Slot(self.label(name), count(node), node.dtype, self.keys.get(node, ""))
+
+    def reserve(self, name: str) -> Slot:
+        """A slot for something that is no value of the program, never given to others."""
+        self.reserved.append(Slot(self.label(name), 0, "float"))
+        return self.reserved[-1]
+
+    def label(self, name: str) -> str:
         label, k = name, 2
         while label in self.names:
             label, k = f"{name} ({k})", k + 1
         self.names.add(label)
-        return Slot(label, count(node), node.dtype, self.keys.get(node, ""))
+        return label
+
+    @property
+    def used(self) -> bool:
+        return bool(self.names)

@@ -18,6 +18,7 @@ from dslc.check import program as p
 from dslc.check.dependence import tensors_in
 from dslc.ir import nodes as ir
 from dslc.ir.build import Builder, Unit, Value
+from dslc.passes.factors import gather_factors
 from dslc.passes.transform import everything
 from dslc.pipeline import Lowered
 from dslc.sizes import Size, tidy
@@ -308,7 +309,7 @@ def gradient_function(text: ModuleText, train: p.TrainProgram, program: Lowered)
         nexts = f"{nexts} | states" if updates else "states"
     epilogue.append(f"return {low.tensor(values['loss'])}, grads, {extra}, {nexts}")
     doc = "The loss of a batch, its gradients by parameter, the metrics, and the next values of states."
-    if low.memory.slots or low.memory.free:
+    if low.memory.used:
         text.spacious = True
         text.used |= {"Space", "in_space"}
         arguments.append("space=None")
@@ -336,7 +337,7 @@ def evaluation_function(text: ModuleText, train: p.TrainProgram, program: Lowere
 
 def spacious(text: ModuleText, low: Lowering, arguments: list[str]) -> bool:
     """Does a function need a space? Then it is an argument that its decorator gives."""
-    if not low.memory.slots and not low.memory.free:
+    if not low.memory.used:
         return False
     text.used |= {"Space", "in_space"}
     arguments += ["*", "space"]
@@ -513,17 +514,22 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
         builder.values[tensor] = Value(node, False)
         low.names[node] = low.fresh(tensor.name)
     builder.statements(optimizer.body)
-    roots = list(own.updates.values())
+    updates = gather_factors(own.updates)
+    arrays = {name: node for node, name in low.names.items() if name in ("param", *slots)}
+    low.memory.targets = {node: arrays[name] for name, node in updates.items() if isinstance(arrays[name], ir.Input)}
     low.may_block = False
-    low.run(roots)
+    low.run(list(updates.values()))
     text.used |= low.used
-    used = "".join(line.text for line in low.lines)
+    used = "\n".join(line.text for line in low.lines)
     needed = ["param", "grad", *(a for a in arguments if a not in ("param", "grad") and re.search(rf"\b{a}\b", used))]
     lines = [f"def {optimizer.name}({', '.join([*needed, *slots])}):"]
-    lines.append('    """One step of the optimiser for one parameter; gives its next value and those of the slots."""')
+    lines.append(
+        '    """One step of the optimiser for one parameter: its new value and those of the slots, in place."""'
+    )
     lines += _commented(low.lines)
-    values = {name: low.tensor(node) for name, node in own.updates.items()}
-    lines.append("    return " + ", ".join(values.get(n, n) for n in ("param", *slots)))
+    for name, node in updates.items():
+        if low.tensor(node) != name:
+            lines.append(f"    {name}[...] = {low.tensor(node)}")
     hyper = {}
     for tensor in optimizer.inputs:
         if tensor.name in ("param", "grad", "step", "grad_norm"):
@@ -554,11 +560,8 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
     step.append("    for name, grad in grads.items():")
     step.append(f"        {', '.join(names)} = (x.reshape(-1, copy=False) for x in ({', '.join(flat)}))")
     step.append(f"        for part in {low.helper('row_blocks')}(param.size, 1):")
-    targets = [f"{n}[part]" for n in ("param", *slots)]
     given = ["param[part]", "grad[part]", *keywords, *(f"{s}={s}[part]" for s in slots)]
-    step.append(f"            {', '.join(targets)} = {optimizer.name}(")
-    step.append(f"                {', '.join(given)}")
-    step.append("            )")
+    step.append(f"            {optimizer.name}({', '.join(given)})")
     text.used |= low.used
     step.append("    return params, opt")
     start = ["def init_opt(params, seed=0):", '    """The optimiser before its first step."""']

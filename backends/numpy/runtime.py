@@ -76,6 +76,25 @@ def windows(x, axis, start, count, step, width, dilation, fill):
     return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
 
 
+def columns(x, place):
+    """A copy of x in memory of another shape, and that memory: windows side by side, for a matrix product."""
+    place.reshape(x.shape)[...] = x
+    return place
+
+
+def folded(function, x, axes):
+    """x reduced over short axes, one entry of them after the other: quicker than a reduction of NumPy."""
+    first, *rest = np.ndindex(*(x.shape[a] for a in axes))
+
+    def part(entry):
+        return x[tuple(entry[axes.index(a)] if a in axes else slice(None) for a in range(x.ndim))]
+
+    total = part(first).copy()
+    for entry in rest:
+        function(total, part(entry), out=total)
+    return total
+
+
 def row_blocks(count, width):
     """Slices of 0 .. count - 1 with about 32768 numbers each, when a row has `width` of them."""
     step = max(1, 32768 // max(1, width))

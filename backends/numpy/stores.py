@@ -37,21 +37,12 @@ class Store(Body):
 
         `place` writes the memory of the result under a shape.
         """
-        for s in ir.scalars(root):
-            for x in ir.operands(s):
-                self.uses[x] = self.uses.get(x, 0) + 1
-        spine = [root]
-        if not self.stored(root):
+        spine = self.spine(root)
+        if not spine:
             return None
-        while isinstance(spine[-1], ir.Op):
-            below = next((x for x in spine[-1].args if self.uses[x] == 1 and self.stored(x)), None)
-            if below is None:
-                break
-            spine.append(below)
         last = spine.pop()
         if isinstance(last, ir.Op):
-            function, _ = UFUNCS[last.name]
-            lines = [f"{name} = {function}({self.arguments(last)}, out={place(self.sizes)})"]
+            lines = [f"{name} = {self.first(last, place(self.sizes))}"]
         else:
             product = self.done[last].product
             assert product is not None
@@ -61,6 +52,44 @@ class Store(Body):
             lines.append(self.in_place(s, last, name))
             last = s
         return lines
+
+    def over(self, root: ir.Scalar, target: ir.Tensor, name: str) -> list[str] | None:
+        """The lines that put a formula in the place of an argument that it reads; None when it is none of these."""
+        spine = self.spine(root)
+        while len(spine) > 1:
+            rest = [x for a, b in zip(spine, spine[1:], strict=False) for x in ir.operands(a) if x is not b]
+            if not any(isinstance(s, ir.Read) and s.tensor is target for x in rest for s in ir.scalars(x)):
+                break
+            spine.pop()  # the old value is needed after the first operation
+        if not spine or not isinstance(spine[-1], ir.Op):
+            return None
+        last = spine.pop()
+        assert isinstance(last, ir.Op)
+        own = next((x for x in last.args if isinstance(x, ir.Read) and x.tensor is target), None)
+        lines = [self.in_place(last, own, name) if own is not None else self.first(last, name)]
+        for s in reversed(spine):
+            assert isinstance(s, ir.Op)
+            lines.append(self.in_place(s, last, name))
+            last = s
+        return lines
+
+    def first(self, s: ir.Op, place: str) -> str:
+        return f"{UFUNCS[s.name][0]}({self.arguments(s)}, out={place})"
+
+    def spine(self, root: ir.Scalar) -> list[ir.Scalar]:
+        """Operations that can run one after the other at one place, the last one first; none if not even the last."""
+        for s in ir.scalars(root):
+            for x in ir.operands(s):
+                self.uses[x] = self.uses.get(x, 0) + 1
+        if not self.stored(root):
+            return []
+        found = [root]
+        while isinstance(found[-1], ir.Op):
+            below = next((x for x in found[-1].args if self.uses[x] == 1 and self.stored(x)), None)
+            if below is None:
+                break
+            found.append(below)
+        return found
 
     def stored(self, s: ir.Scalar) -> bool:
         """Has a value all axes of the result, and can it be computed at a place?"""

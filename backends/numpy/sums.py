@@ -25,6 +25,9 @@ from dslc.ir.rewrite import Change, Form, keep
 from dslc.passes.products import split
 from dslc.sizes import tidy
 
+#: axes with fewer entries than this in all are reduced entry by entry
+MOST_ENTRIES = 16
+
 
 def layout(node: ir.Comp) -> list[int]:
     """In which order the variables of a reduction are best walked: that of the largest array that it reads."""
@@ -106,7 +109,16 @@ class Sums(Body):
         if op in ("argmax", "argmin") and len(gone) > 1:
             sizes = ", ".join([*(size_code(self.sizes[a]) for a in axes), "-1"])
             return Text(f"np.{op}({text.at(ATOM)}.reshape({sizes}), axis=-1)", axes)
+        if op in ("max", "min") and self.short(text, gone):
+            places = ", ".join(map(str, gone)) + ("," if len(gone) == 1 else "")
+            return Text(f"{self.lowering.helper('folded')}(np.{op}imum, {text.code}, ({places}))", axes)
         return Text(f"np.{op}({text.code}{_axes(gone, len(text.axes))})", axes)
+
+    def short(self, text: Text, gone: list[int]) -> bool:
+        """Are the reduced axes so short that their entries are best taken one after the other?"""
+        sizes = [self.sizes[text.axes[i]] for i in gone]
+        known = [n for n in sizes if isinstance(n, int)]
+        return len(known) == len(sizes) and math.prod(known) <= MOST_ENTRIES and gone[-1] != len(text.axes) - 1
 
     # ---- sums
 
@@ -137,6 +149,9 @@ class Sums(Body):
             return None
         axes = tuple(a for a in text.axes if a in self.out)
         code = f"np.count_nonzero({text.code}{_axes(gone, len(text.axes))})"
+        if self.short(text, gone):
+            places = ", ".join(map(str, gone)) + ("," if len(gone) == 1 else "")
+            code = f"{self.lowering.helper('folded')}(np.add, {text.at(ATOM)}.view(np.int8), ({places}))"
         target = self.lowering.numpy_dtype(body.dtype)
         return Text(f"{code}.astype({target})" if axes else f"{target}({code})", axes)
 
@@ -266,6 +281,8 @@ class Sums(Body):
         for group in (first, second):
             if group:
                 sizes.append(_product([size_code(self.sizes[n]) for n in group]))
+        if "windows(" in code and not batch:
+            return self.lowering.side_by_side(code, sizes)
         return f"{code}.reshape({', '.join(sizes)})"
 
 

@@ -116,4 +116,5 @@ def _common(a: ir.Scalar, b: ir.Scalar, dtype: str) -> str:
 
 def _cost(s: ir.Scalar, weight: Callable[[frozenset[int]], float]) -> float:
     """What the products of a formula cost; a value that is used twice counts once."""
-    return sum(weight(variables(x)) for x in ir.scalars(s) if _is_product(x) or isinstance(x, ir.Op) and x.name == "neg")
+    counted = (x for x in ir.scalars(s) if isinstance(x, ir.Op) and x.name in ("*", "/", "neg"))
+    return sum(weight(variables(x)) for x in counted)

@@ -56,6 +56,7 @@ class _Signs(Transform):
         match s:
             case ir.Op(">", (ir.Read(outside=None) as read, ir.Const(value=0))):
                 old = self.results.get(self.old.get(read.tensor, read.tensor))
-                if old is not None and old in self.done:
-                    return ir.op(">", (ir.read(self.done[old], read.places), s.args[1]), s.dtype)
+                result = self.done.get(old) if old is not None else None
+                if isinstance(result, ir.Comp):
+                    return ir.op(">", (ir.read(result, read.places), s.args[1]), s.dtype)
         return None
