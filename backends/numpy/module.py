@@ -164,7 +164,7 @@ def helper_texts(used: set[str]) -> list[str]:
         name = stack.pop()
         if name not in found:
             found[name] = HELPERS[name]
-            stack += [x for x in HELPERS if x != name and re.search(rf"\b{x}\(", found[name])]
+            stack += [x for x in HELPERS if x != name and re.search(rf"\b{x}\b", found[name])]
     return [found[name] for name in HELPERS if name in found]
 
 

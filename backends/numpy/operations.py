@@ -31,13 +31,22 @@ TEMPLATES = {name: (RECORDS[name].numpy, level) for name, level in (("relu", ATO
 PLAIN = {name: r.plain for name, r in RECORDS.items()}
 
 
-def _functions() -> dict[str, str]:
-    """The functions and classes of runtime.py by name, as text: nothing of it is run here."""
+def _definitions() -> dict[str, str]:
+    """What runtime.py defines, by name and as text: nothing of it is run here."""
     text = (Path(__file__).parent / "runtime.py").read_text(encoding="utf-8")
     lines = text.splitlines()
-    found = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
-    return {node.name: "\n".join(lines[node.lineno - 1 : node.end_lineno]) for node in found}
+    found: dict[str, str] = {}
+    for node in ast.parse(text).body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                found[name] = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+            case ast.Assign(targets=[ast.Name(id=name)]) if name != "DTYPE":  # that of the module counts
+                first = node.lineno - 1
+                while lines[first - 1].startswith("#: "):
+                    first -= 1
+                found[name] = "\n".join(lines[first : node.end_lineno]).replace("  # fmt: skip", "")
+    return found
 
 
-#: functions that a module may contain, by name
-HELPERS = _functions()
+#: functions and constants that a module may contain, by name
+HELPERS = _definitions()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.operations import FUNCTIONS
@@ -57,7 +58,7 @@ class Store(Body):
         """The lines that put a formula in the place of an argument that it reads; None when it is none of these."""
         spine = self.spine(root)
         while len(spine) > 1:
-            rest = [x for a, b in zip(spine, spine[1:], strict=False) for x in ir.operands(a) if x is not b]
+            rest = [x for a, b in pairwise(spine) for x in ir.operands(a) if x is not b]
             if not any(isinstance(s, ir.Read) and s.tensor is target for x in rest for s in ir.scalars(x)):
                 break
             spine.pop()  # the old value is needed after the first operation

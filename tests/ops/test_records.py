@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
-import inspect
 import math
 import shutil
 import subprocess
@@ -17,7 +16,7 @@ import numpy as np
 import pytest
 import scipy.special
 import torch
-from dslc.backends.numpy import runtime
+from dslc.backends.numpy.operations import HELPERS
 
 from dslc.compiler import compile_text
 from dslc.ir import nodes as ir
@@ -75,8 +74,7 @@ def interpreted(record: ScalarOp, args: list[Any]) -> Any:
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A module with two functions for each record: `numpy` by its NumPy text, `plain` by that for Python numbers."""
-    lines = ["import math", "import numpy as np", "DTYPE = np.float64", ""]
-    lines += [inspect.getsource(f) for _, f in inspect.getmembers(runtime, inspect.isfunction)]
+    lines = ["import functools", "import math", "import numpy as np", "DTYPE = np.float64", "", *HELPERS.values()]
     for number, r in enumerate(RECORDS.values()):
         names = [f"x{k}" for k in range(len(r.samples))]
         lines.append('@np.errstate(all="ignore")')
