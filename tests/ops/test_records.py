@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import scipy.special
 import torch
+from dslc.backends.numpy import runtime
 from dslc.backends.numpy.operations import HELPERS
 
 from dslc.compiler import compile_text
