@@ -136,9 +136,15 @@ def is_worth_a_line(node: ir.Comp) -> bool:
     return bool(first) and all(n >= len(node.shape) for n in first)
 
 
+def extent(node: Member) -> tuple[Size, ...]:
+    """The sizes of the largest array that a value needs: a product of matrices needs none for what it sums."""
+    is_product = isinstance(node, ir.Comp) and node.op == "sum" and not _is_elementwise(node)
+    return node.shape if is_product else _sizes(node)
+
+
 def _elements(node: Member) -> float:
     total = 1.0
-    for size in _sizes(node):
+    for size in extent(node):
         total *= estimate(size, 256)
     return total
 

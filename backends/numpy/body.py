@@ -26,6 +26,7 @@ from dslc.backends.numpy.text import (
 )  # fmt: skip
 
 from dslc.autodiff.scalar import is_zero
+from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.passes.products import variables
 from dslc.passes.sums import estimate
@@ -61,7 +62,10 @@ class Body:
                 for x in ir.operands(s):
                     uses[x] = uses.get(x, 0) + 1
         needed = self.needed(root)
+        fixed = self.fixed(root) if self.row is not None and self.lowering.rows else set()
         for s in order:
+            if s in fixed and s not in self.done and s in needed:
+                self.done[s] = self.lowering.before_rows(self, s)
             if s not in self.done and s in needed:
                 shared = self.lowering.shared.get(self.key(s)) if isinstance(s, ir.Op) else None
                 self.done[s] = shared or self.one(s)
@@ -69,6 +73,13 @@ class Body:
                 if shared is None and twice and isinstance(s, ir.Op) and s.name not in ("neg", "cast", "stop_grad"):
                     self.done[s] = self.named(s, self.done[s])
         return self.done[root]
+
+    def fixed(self, root: ir.Scalar) -> set[ir.Scalar]:
+        """Parts of a formula that are the same in all rows: arrays that take work, and are part of no larger one."""
+        same = {s for s in ir.scalars(root) if isinstance(s, ir.Op) and variables(s) and self.row not in variables(s)}
+        inner = {x for s in same for x in ir.operands(s)}
+        tests = {"<", "<=", ">", ">=", "==", "!=", "and", "or", "not"}  # masks of whole numbers cost nothing
+        return {s for s in same - inner if is_float(s.dtype) and not (isinstance(s, ir.Op) and s.name in tests)}
 
     def needed(self, root: ir.Scalar) -> set[ir.Scalar]:
         """The scalars that must be computed for a root: none below those that are known."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from dslc.backends.numpy.blocks import Block, contents, is_cut, is_worth_a_line, plan
+from dslc.backends.numpy.blocks import Block, contents, extent, is_cut, is_worth_a_line, plan
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.memory import Memory
 from dslc.backends.numpy.operations import HELPERS
@@ -18,6 +18,7 @@ from dslc.backends.numpy.sums import Sums, natural
 from dslc.backends.numpy.text import ATOM, DTYPES, PLUS, TIMES, UNARY, Text, atom, bare, size_code
 
 from dslc.autodiff.reverse import COSTLY
+from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.passes.products import split
 from dslc.sizes import Size, symbol
@@ -110,11 +111,16 @@ class Lowering:
     count: str = ""
     local: set[ir.Node] = field(default_factory=set)
     members: dict[ir.Comp | ir.Reshape, int] = field(default_factory=dict)
+    #: in a block: where its loop begins, and what is computed before it
+    loop_at: int = 0
+    fixed: dict[tuple[ir.Scalar, tuple[Size, ...]], Text] = field(default_factory=dict)
     may_block: bool = True
     forward: set[ir.Node] | None = None
     parts: dict[ir.Node, dict[int, ir.Part]] = field(default_factory=dict)
     #: the number of the scan that a node is computed in
     scopes: dict[ir.Node, int] = field(default_factory=dict)
+    #: in a scan: values of a step that are kept, and where
+    kept_at: dict[ir.Node, str] = field(default_factory=dict)
     #: windows that lie side by side already, by their text
     windows: dict[str, str] = field(default_factory=dict)
     #: the variables of the loops over layers around the present line
@@ -237,18 +243,20 @@ class Lowering:
         before = set(self.names)
         self.rows = self.fresh("rows")
         self.count = self.fresh("count")
-        widest = max(shown, key=lambda x: len(self.sizes_of(x)))
-        sizes = [s for n, s in enumerate(self.sizes_of(widest)) if n != block.members[widest]]
+        inside = list(dict.fromkeys(y for x in block.members for y in contents(x, self.inlined)))
+        widest = max(shown, key=lambda x: len(extent(x)))
+        sizes = [s for n, s in enumerate(extent(widest)) if n != block.members[widest]]
         width = " * ".join(atom(size_code(s)) for s in sizes) or "1"
+        self.loop_at, self.fixed = len(self.lines), {}
         self.line(f"for {self.rows} in {self.helper('row_blocks')}({size_code(block.rows)}, {width}):")
         self.indent += 1
-        outer_common, outer_shared, start = self.common, self.shared, len(self.lines)
-        inside = dict.fromkeys(y for x in block.members for y in contents(x, self.inlined))
+        outer_common, outer_shared = self.common, self.shared
         self.common, self.shared = common([x for x in inside if isinstance(x, ir.Comp)]), {}
         for x in shown:
             self.member(x, block, x in outer)
         self.common, self.shared = outer_common, outer_shared
         space = "    " * self.indent
+        start = self.loop_at + 1
         if any(re.search(rf"\b{self.count}\b", line.text) for line in self.lines[start:]):
             text = f"{space}{self.count} = {self.rows}.stop - {self.rows}.start"
             self.lines.insert(start, Line(text, "", None, self.backward))
@@ -262,6 +270,23 @@ class Lowering:
         for x in block.members:
             if isinstance(x, ir.Reshape) and (x in self.roots or self.used_outside(x, block)):
                 self.statement(x)
+
+    def before_rows(self, body: Body, s: ir.Scalar) -> Text:
+        """A part of a formula that is the same in all rows: a line before the loop."""
+        key = body.key(s)
+        if key not in self.fixed:
+            lines, self.lines = self.lines, []
+            indent, self.indent = self.indent, self.indent - 1
+            rows, self.rows = self.rows, ""
+            common, shared = self.common, self.shared
+            self.common, self.shared = set(), {}
+            outside = Body(self, body.sizes)
+            self.fixed[key] = outside.named(s, outside.scalar(s)) if isinstance(s, ir.Op) else outside.scalar(s)
+            found, self.lines = self.lines, lines
+            self.lines[self.loop_at : self.loop_at] = found
+            self.loop_at += len(found)
+            self.indent, self.rows, self.common, self.shared = indent, rows, common, shared
+        return self.fixed[key]
 
     def member(self, x: ir.Comp | ir.Reshape, block: Block, outer: bool) -> None:
         """One value of a block, for some rows."""
@@ -280,9 +305,6 @@ class Lowering:
         else:
             self.local.add(x)
             self.assign(x, code)
-
-    def sizes_of(self, node: ir.Comp | ir.Reshape) -> tuple[Size, ...]:
-        return (*node.shape, *node.reduced) if isinstance(node, ir.Comp) else node.shape
 
     def zeros(self, node: ir.Tensor) -> str:
         shape = ", ".join(size_code(s) for s in node.shape) + ("," if len(node.shape) == 1 else "")
@@ -354,6 +376,8 @@ class Lowering:
     def stored(self, node: ir.Comp) -> bool:
         """Write a value to a slot of the space, if it is large and can be computed there."""
         memory = self.memory
+        if node in self.kept_at and node.op in (None, "sum"):
+            return self.computed_at(node, self.kept_at[node])
         target = memory.target(node)
         if target is not None and node.op is None:
             lines = Store(self, node.shape).over(node.body, target, self.names[target])
@@ -383,6 +407,27 @@ class Lowering:
         for line in lines[1:]:
             self.line(line)
         self.names[node] = name
+        return True
+
+    def computed_at(self, node: ir.Comp, place: str) -> bool:
+        """Write a value of a step to the place where the steps are kept, if it can be computed there."""
+        name = self.fresh(self.wish(node))
+        if node.op is None:
+            lines = Store(self, node.shape, views=False).into(node.body, name, lambda shape: place)
+        else:
+            text = self.comp(node)
+            plain = text.product is not None and not text.product.views and len(text.axes) == len(node.shape)
+            lines = [f"{name} = {text.product.text(place)}"] if plain and text.product is not None else None
+        if lines is None:
+            self.taken.discard(name)
+            if node.op is not None:
+                self.assign(node, self.full(text, node.shape))
+            return node.op is not None
+        self.line(lines[0], f"[{', '.join(size_code(s) for s in node.shape)}]", node.span)
+        for line in lines[1:]:
+            self.line(line)
+        self.names[node] = name
+        self.kept_at.pop(node)
         return True
 
     def side_by_side(self, code: str, sizes: list[str]) -> str:
@@ -734,10 +779,15 @@ class Lowering:
         before = set(self.names)
         outer = self.may_block, self.memory.on
         self.may_block = self.memory.on = False  # what a step computes is small
+        places = {result: f"{stacked[k]}[{step}]" for k, result in enumerate(node.results)}
+        own = {x for x in places if isinstance(x, ir.Comp) and is_float(x.dtype) and x.shape}
+        around, self.kept_at = self.kept_at, {x: places[x] for x in places if x in own}
         self.statements(inner)
         self.may_block, self.memory.on = outer
         for k, result in enumerate(node.results):
-            self.line(f"{stacked[k]}[{step}] = {self.tensor(result)}")
+            if result not in own or result in self.kept_at or places[result] != f"{stacked[k]}[{step}]":
+                self.line(f"{stacked[k]}[{step}] = {self.tensor(result)}")
+        self.kept_at = around
         values = [self.tensor(c) for c in node.carries]
         if values:
             self.line(f"{', '.join(carry_names)} = {', '.join(values)}")

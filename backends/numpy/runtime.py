@@ -140,7 +140,10 @@ def gather(x, places, fill, good=True):
 
 def sigmoid(x):
     """1 / (1 + exp(-x)): where exp overflows the quotient is 0, as it should be."""
-    return 1 / (1 + np.exp(-x))
+    y = np.asarray(np.negative(x))
+    np.exp(y, out=y)
+    y += 1
+    return np.divide(1, y, out=y)
 
 
 def softplus(x):
@@ -214,7 +217,9 @@ def erfc(x):
         y += 1
         np.divide(2, y, out=y)
         tail = np.flatnonzero(x > 1.8)
-        if tail.size:
+        if 0 < tail.size < 64:
+            y.reshape(-1)[tail] = [math.erfc(a) for a in x.reshape(-1)[tail].tolist()]
+        elif tail.size:
             a = x.reshape(-1)[tail].astype(np.float64)
             r = 1 / a
             y.reshape(-1)[tail] = r * np.exp(-a * a) * polynomial(r, ERFC_TAIL)

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.operations import FUNCTIONS
-from dslc.backends.numpy.text import Text
+from dslc.backends.numpy.text import MatrixProduct, Text
 
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
@@ -32,6 +32,8 @@ class Store(Body):
     """A formula that is written to a given place."""
 
     uses: dict[ir.Scalar, int] = field(default_factory=dict)
+    #: may the value at the place have its axes in another order?
+    views: bool = True
 
     def into(self, root: ir.Scalar, name: str, place: Callable[[Sequence[Size]], str]) -> list[str] | None:
         """The lines that compute a formula and call it by a name; None when it is none of these.
@@ -97,16 +99,17 @@ class Store(Body):
         if not is_float(s.dtype) or len(variables(s)) != len(self.sizes):
             return False
         if isinstance(s, ir.Read):
-            return self.contained_product(s)
+            product = self.contained_product(s)
+            return product is not None and (self.views or not product.views)
         low = self.lowering
         return isinstance(s, ir.Op) and s.name in UFUNCS and s not in low.common and self.key(s) not in low.shared
 
-    def contained_product(self, s: ir.Read) -> bool:
+    def contained_product(self, s: ir.Read) -> MatrixProduct | None:
         node = s.tensor
         if not isinstance(node, ir.Comp) or node.op != "sum" or node in self.lowering.names:
-            return False
+            return None
         text = self.scalar(s, self.uses)
-        return text.product is not None and len(text.axes) == len(self.sizes)
+        return text.product if len(text.axes) == len(self.sizes) else None
 
     def arguments(self, s: ir.Op, known: ir.Scalar | None = None, name: str = "") -> str:
         """The arguments of an operation; that which lies at the place already goes by its name."""
