@@ -1,0 +1,219 @@
+"""One step of a sequence model as NumPy text: `init_cache` makes the cache, `step` takes one more position.
+
+Histories are arrays with room for all positions; a step writes the newest element into them and reads the part that is
+filled. Entries of loops are kept one for each pass: `cache[f"attention.k.{l}"]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dslc.backends.numpy.body import Body
+from dslc.backends.numpy.lower import Lowering
+from dslc.backends.numpy.module import Function, ModuleText, bind_params, bounds, needs, one_of, uses_random
+from dslc.backends.numpy.text import DTYPES, size_code
+
+from dslc.check import program as p
+from dslc.incremental.derive import Slot
+from dslc.incremental.program import StepProgram, open_sizes
+from dslc.ir import nodes as ir
+
+
+class Stepping(Lowering):
+    """Text in which histories grow in place."""
+
+    def scatter(self, node: ir.Scatter) -> None:
+        base = node.base
+        if isinstance(base, ir.Comp) and ir.slice_of_input(base):
+            assert isinstance(base.body, ir.Read)
+            base = base.body.tensor
+        if not isinstance(base, ir.Input) or base.role != "cache":
+            super().scatter(node)
+            return
+        assert node.base is not None
+        name = self.names[node] = self.tensor(node.base)
+        axis = next(a for a, place in enumerate(node.places) if isinstance(place, ir.Affine) and not place.terms)
+        place = node.places[axis]
+        assert isinstance(place, ir.Affine)
+        value = Body(self, node.ranges).scalar(node.body)
+        where = ", ".join([*[":"] * axis, size_code(place.offset)])
+        self.line(f"{name}[{where}] = {self.expand(value, tuple(range(len(node.ranges)))).code}", "", node.span)
+
+
+def step_functions(text: ModuleText, model: p.Instance, program: StepProgram) -> list[str]:
+    """The texts of `init_cache` and `step`."""
+    return [_init_cache(text, model, program), _step(text, model, program)]
+
+
+def _names(low: Lowering, program: StepProgram, inputs: Sequence[str]) -> tuple[str, str]:
+    """What the cache and the room that it has are called: an input may have one of these names."""
+    low.taken |= {s.name for s in open_sizes(program.unit)} | set(inputs)
+    return low.fresh("cache"), next(x for x in ("length", "room", "room_for_positions") if x not in low.taken)
+
+
+def bounded(model: p.Instance, program: StepProgram) -> bool:
+    """Must the number of positions be known when the cache is made?"""
+    sides = [x for c in model.where for x in (c.left, c.right) if not isinstance(x, int)]
+    limited = any(program.length in x.free_symbols for x in sides)
+    return limited or any(x.kind == "history" for x in program.slots)
+
+
+def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
+    unit, length = program.unit, program.length.name
+    fixed = {n: x for n, x in unit.inputs.items() if x.role == "input" and n not in program.inputs}
+    low = Lowering(text.dtype)
+    low.may_block = False
+    cache, room = _names(low, program, list(fixed))
+    prologue: list[str] = []
+    sizes: dict[str, str] = {}
+    for name, node in fixed.items():
+        low.names[node] = name
+        prologue.append(_entry(low, name, node, [str(s) if isinstance(s, int) else f'"{s}"' for s in node.shape]))
+        for axis, size in enumerate(node.shape):
+            if getattr(size, "is_Symbol", False):
+                sizes.setdefault(size.name, f"{name}.shape[{axis}]")  # type: ignore[union-attr]
+    asked = [s.name for s in open_sizes(unit) if s.name not in sizes and s is not program.length]
+    limited = bounded(model, program)
+    prologue += [f"{symbol} = {code}" for symbol, code in sizes.items()]
+    prologue += [f"{length} = {room}"] if limited else []
+    prologue += needs(unit, model.where) if limited else []
+    prologue += bounds(unit, [x for x in model.inputs if x.name in fixed])
+    roots = list(program.starts.values())
+    state = _states(low, program, roots, prologue)
+    prologue += bind_params(low, unit, roots)
+    entries = ['"positions": 0', *([f'"length": {room}'] if limited else [])]
+    entries += [f'"{s.name}": {s.name}' for s in open_sizes(unit) if s is not program.length]
+    for slot in program.slots:
+        if (start := program.starts.get(slot.name)) is not None and len(start.shape) == len(slot.input.shape):
+            if slot.loops:
+                low.sinks.setdefault(start, _one_of(cache, slot))
+    low.line(f"{cache} = {{{', '.join(entries)}}}")
+    low.run(roots)
+    _fill(low, cache, program)
+    text.used |= low.used
+    arguments = ["params", *fixed, *state, *(["*"] if asked or limited else []), *asked, *([room] if limited else [])]
+    doc = f"The cache of {model.name} before the first position"
+    doc += f", with room for `{room}` positions." if limited else "."
+    function = Function("init_cache", arguments, doc, low, prologue, [f"return {cache}"])
+    return _without_unused(function)
+
+
+def _fill(low: Lowering, cache: str, program: StepProgram) -> None:
+    """Entries that the loops of the starts have not made: empty histories, and starts that passes have in common."""
+    groups: dict[tuple[ir.Scan, ...], list[tuple[str, str]]] = {}
+    for slot in program.slots:
+        target, shape = _one_of(cache, slot), slot.input.shape[len(slot.loops) :]
+        start = program.starts.get(slot.name)
+        if start is None:
+            sizes = ", ".join(map(size_code, shape)) + ("," if len(shape) == 1 else "")
+            value = f"np.zeros(({sizes}), {low.numpy_dtype(slot.input.dtype)})"
+        elif start in low.sinks:
+            value = low.sinks[start]
+        else:
+            value = low.tensor(start)
+        if value != target:
+            groups.setdefault(slot.loops, []).append((target, value))
+    for loops, lines in groups.items():
+        names = "lkji"[: len(loops)]
+        for name, scan in zip(names, loops, strict=True):
+            low.line(f"for {name} in range({size_code(scan.length)}):")
+            low.indent += 1
+        for target, value in lines:
+            low.line(f"{target.format(*names)} = {value.format(*names) if loops else value}")
+        low.indent -= len(loops)
+
+
+def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
+    unit, length = program.unit, program.length.name
+    low = Stepping(text.dtype)
+    low.may_block = False
+    cache, _ = _names(low, program, list(program.inputs))
+    prologue = [f'{s.name} = {cache}["{s.name}"]' for s in open_sizes(unit) if s is not program.length]
+    ordered = [n for n in unit.inputs if n in program.inputs]
+    for name in ordered:
+        node = program.inputs[name]
+        low.names[node] = name
+        prologue.append(_entry(low, name, node, [size_code(s) for s in node.shape]))
+    prologue.append(f'{length} = {cache}["positions"] + 1')
+    if bounded(model, program):
+        full = f"the cache is full: it has room for {{{cache}['length']}} positions"
+        prologue += [f'if {length} > {cache}["length"]:', f'    raise ValueError(f"{full}")']
+    prologue += bounds(unit, [x for x in model.inputs if x.name in program.inputs])
+    changing = {x.name for x in program.slots if x.kind == "state"}
+    updates = {k: x for k, x in program.updates.items() if k in changing}
+    roots = [*program.outputs.values(), *updates.values()]
+    state = _states(low, program, roots, prologue)
+    prologue += bind_params(low, unit, roots)
+    for slot in program.slots:
+        cut = "[" + ", ".join([*[":"] * slot.axis, f":{length}"]) + "]" if slot.kind == "history" else ""
+        if slot.loops:
+            low.stars[slot.input] = _one_of(cache, slot) + cut
+            if slot.kind == "state":
+                low.sinks[updates[slot.name]] = _one_of(cache, slot)
+        else:
+            ending = {"history": "_seen", "state": "_before"}.get(slot.kind, "")
+            low.names[slot.input] = low.fresh(slot.name + ending)
+            prologue.append(f'{low.names[slot.input]} = {cache}["{slot.name}"]{cut}')
+    low.run(roots)
+    text.used |= low.used
+    outputs = {k: low.tensor(x) for k, x in program.outputs.items()}
+    epilogue = [f'{cache}["{k}"] = {low.tensor(x)}' for k, x in updates.items() if x not in low.sinks]
+    epilogue.append(f'{cache}["positions"] = {length}')
+    shown = next(iter(outputs.values()))
+    if len(outputs) > 1:
+        shown = "{" + ", ".join(f'"{k}": {v}' for k, v in outputs.items()) + "}"
+    epilogue.append(f"return {shown}, {cache}")
+    arguments = ["params", cache, *ordered, *state, *(["seed=0"] if uses_random(roots) else [])]
+    doc = f"The outputs of {model.name} at one more position, and the cache, which is changed in place."
+    return _without_unused(Function("step", arguments, doc, low, prologue, epilogue))
+
+
+def _one_of(cache: str, slot: Slot) -> str:
+    """How an entry is written, to be formatted with the names of the variables of its loops.
+
+    >>> from dslc.ir.nodes import Input
+    >>> _one_of("cache", Slot("state", "h", Input("h", "cache", "f32", ())))
+    'cache["h"]'
+    """
+    if not slot.loops:
+        return f'{cache}["{slot.name}"]'
+    return f'{cache}[f"{slot.name}{".{{{}}}" * len(slot.loops)}"]'
+
+
+def _entry(low: Lowering, name: str, node: ir.Input, shape: Sequence[str]) -> str:
+    inner = ", ".join(shape) + ("," if len(shape) == 1 else "")
+    dtype = low.numpy_dtype(node.dtype) if node.dtype in ("float", "f32") else DTYPES[node.dtype]
+    return f'{name} = entry("{name}", {name}, {dtype}, ({inner}))'
+
+
+def _states(low: Lowering, program: StepProgram, roots: Sequence[ir.Node], prologue: list[str]) -> list[str]:
+    """States of the model, such as running means, where they are needed."""
+    needed = {x for x in ir.schedule(tuple(roots)) if isinstance(x, ir.Input) and x.role == "state"}
+    for path, node in program.unit.inputs.items():
+        if node not in needed:
+            continue
+        if path in program.unit.layers:
+            low.stars[node] = one_of("state", program.unit, path)
+        else:
+            low.names[node] = low.fresh(path)
+            prologue.append(f'{low.names[node]} = state["{path}"]')
+    return ["state"] if needed else []
+
+
+def _without_unused(function: Function) -> str:
+    """The text of a function without lines that give a size or an entry a name which nothing uses."""
+    while True:
+        lines = [*function.prologue, *(x.text for x in function.lowering.lines), *function.epilogue]
+        unused = [
+            x
+            for x in function.prologue
+            if (m := re.fullmatch(r"(\w+) = .*(\.shape\[\d+\]|\[\"[^\"]*\"\].*|[a-z_]+)", x))
+            and not any(re.search(rf"\b{m[1]}\b", y) for y in lines if y != x)
+            and "entry(" not in x
+        ]
+        if not unused:
+            return function.text()
+        function.prologue = [x for x in function.prologue if x not in unused]
+
+

@@ -1,0 +1,605 @@
+"""The program of one step: every value at the newest position only, and what it needs of the past from a cache.
+
+The length T of the sequence stands for the number of positions so far, with the newest one, so that the newest is T - 1.
+A value that is read at T - 1 alone is computed there alone. One that is read at other positions, too, is kept: its
+element at T - 1 is added to its history. A scan along the sequence makes one step from the carried values that are kept.
+
+    k[n, s, d] = x[n, s, e] * Wk[e, d]              k_now[n, d] = x_now[n, e] * Wk[e, d];  k[n, T - 1, d] <- k_now[n, d]
+    score[n, t, s] = q[n, t, d] * k[n, s, d]        score[n, s] = q_now[n, d] * k[n, s, d]       for s in 0 .. T - 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import sympy as sp
+
+from dslc.incremental.bounds import FACTS, Linear, decided, lowest
+from dslc.incremental.causality import NEUTRAL, RUNNING, Causality, Reason, kept_axes
+from dslc.ir import nodes as ir
+from dslc.ir.naming import name_of
+from dslc.ir.rewrite import Change, Form, NotAffine, keep
+from dslc.sizes import Size, show, tidy
+from dslc.source import Source
+
+#: axes of a node that are fixed at the newest position
+Now = frozenset[int]
+Request = tuple[ir.Node, Now]
+Rule = Generator[Request, ir.Node, ir.Node]
+#: a value of a loop that is wanted at the newest position: a carried one or a result, its number, its axes
+Wish = tuple[str, int, tuple[int, ...]]
+
+#: reductions that can go on from where they stopped: the operation that takes in one more element
+FOLDS = {"sum": "+", "prod": "*", "max": "max", "min": "min", "any": "or", "all": "and"}
+ALONG = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
+
+
+class NoStep(Exception):
+    """There is no step along this axis."""
+
+    def __init__(self, reason: Reason):
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One entry of the cache: a value at all positions so far, a carried value, or one that never changes."""
+
+    kind: str  # "history", "state" or "fixed"
+    name: str
+    #: what the step reads; those of loops have an axis for each loop in front
+    input: ir.Input
+    #: the loops around it, outer first
+    loops: tuple[ir.Scan, ...] = ()
+    #: the axis of the positions of a history, without the axes of loops
+    axis: int = 0
+    #: the value before the first step, for one pass of the loops; histories start empty
+    start: ir.Tensor | None = None
+
+
+@dataclass
+class Derived:
+    """Results at the newest position, the entries of the cache, and their next values (of histories: with one more)."""
+
+    outputs: dict[str, ir.Tensor]
+    slots: list[Slot]
+    updates: dict[str, ir.Tensor]
+    #: inputs at one position
+    inputs: dict[str, ir.Input]
+    #: does a value at a position depend on earlier ones? Results for all positions together do not count
+    remembers: bool
+
+
+def derive(
+    outputs: Mapping[str, ir.Tensor], length: sp.Symbol, spec: Source | None = None, reserved: frozenset[str] = frozenset()
+) -> Derived:
+    """The step of a program along the axes of size `length`; raises NoStep with the reason where there is none.
+
+    `spec` is the text whose lines reasons should name; `reserved` are no names for entries of the cache.
+    """
+    causality = Causality(list(outputs.values()), length, spec)
+    for name, node in outputs.items():
+        axes = causality.axes(node.shape)
+        if axes and (reason := causality.late[node]) is not None:
+            raise NoStep(reason)
+        if len(axes) > 1 or any(causality.grows(s) and s != length for s in node.shape):
+            raise NoStep(causality.reason(node, f"has {show(length)} along more than one axis"))
+        if causality.late[node] is not None and causality.fed[node] is False:
+            raise NoStep(Reason(f"`{name}` depends on the length only"))
+    wanted: dict[int, set[Wish]] = {}
+    while True:
+        # which values of a loop are wanted is known when its body is made: again, until nothing is added
+        made = _Derivation(causality, wanted, reserved)
+        results = {k: made.tensor(v, frozenset(causality.axes(v.shape))) for k, v in outputs.items()}
+        if not made.grew:
+            return Derived(results, made.slots, made.updates, made.inputs, made.remembers)
+
+
+class _Derivation:
+    def __init__(self, causality: Causality, wanted: dict[int, set[Wish]], reserved: frozenset[str]):
+        self.reserved = reserved
+        self.remembers = False
+        self.facts = causality
+        self.length = causality.length
+        self.newest: Size = tidy(causality.length - 1)
+        self.now_place = ir.affine((), self.newest)
+        self.wanted = wanted
+        self.grew = False
+        self.done: dict[Request, ir.Node] = {}
+        self.slots: list[Slot] = []
+        self.inputs: dict[str, ir.Input] = {}
+        self.updates: dict[str, ir.Tensor] = {}
+        #: next values of entries that a loop has for each pass, by the innermost loop
+        self.leaving: dict[int, list[tuple[Slot, ir.Tensor]]] = {}
+        #: entries of the carried values of scans along the sequence, and those whose next value is known
+        self.carriers: dict[int, dict[int, Slot]] = {}
+        self.advanced: dict[int, set[int]] = {}
+
+    # ---- the walk: rules ask for what they need, without recursion
+
+    def tensor(self, node: ir.Node, now: Now) -> ir.Tensor:
+        stack: list[tuple[Request, Rule]] = [((node, now), self._rule(node, now))]
+        answer: ir.Node | None = None
+        while stack:
+            request, rule = stack[-1]
+            try:
+                asked = rule.send(answer)  # type: ignore[arg-type]
+            except StopIteration as finished:
+                answer = self.done[request] = finished.value
+                stack.pop()
+                continue
+            answer = self.done.get(asked)
+            if answer is None:
+                stack.append((asked, self._rule(*asked)))
+        return self.done[node, now]  # type: ignore[return-value]
+
+    def _rule(self, node: ir.Node, now: Now) -> Rule:
+        if self.facts.fixed[node]:
+            return self._fixed(node)
+        shape = getattr(node, "shape", ())
+        axes = self.facts.axes(shape)
+        if len(axes) == 1 and not now and self.facts.late[node] is None and self.facts.fed[node]:
+            return self._history(node, axes[0])  # type: ignore[arg-type]
+        match node:
+            case ir.Input():
+                return self._input(node, now)
+            case ir.Step():
+                return self._step(node, now)
+            case ir.Comp():
+                return self._comp(node, now)
+            case ir.Scatter():
+                return self._scatter(node, now)
+            case ir.Reshape():
+                return self._reshape(node, now)
+            case ir.Part():
+                return self._part(node, now)
+            case ir.Scan():
+                return self._loop(node)
+        raise AssertionError(type(node).__name__)
+
+    def refuse(self, node: ir.Node, text: str) -> NoStep:
+        return NoStep(self.facts.late.get(node) or self.facts.reason(node, text))
+
+    def check_width(self, node: ir.Node, sizes: Sequence[Size]) -> None:
+        """A step may go over the past, but not over all pairs of positions."""
+        if sum(map(self.facts.grows, sizes)) > 1:
+            raise self.refuse(node, "is needed for all pairs of positions at each step")
+
+    # ---- entries of the cache
+
+    def slot(self, kind: str, node: ir.Node, shape: tuple[Size, ...], dtype: str, **more: object) -> Slot:
+        loops = tuple(sorted((self.facts.scans[n] for n in self.facts.loops[node]), key=self._depth))
+        base = name_of(node) or kind
+        taken = {x.name for x in self.slots} | self.reserved
+        name, k = base, 2
+        while name in taken:
+            name, k = f"{base}{k}", k + 1
+        full = (*(x.length for x in loops), *shape)
+        made = Slot(kind, name, ir.intern(ir.Input(f"cache {name}", "cache", dtype, full)), loops, **more)  # type: ignore[arg-type]
+        self.slots.append(made)
+        return made
+
+    def _depth(self, scan: ir.Scan) -> int:
+        return len(self.facts.loops[scan])
+
+    def kept(self, slot: Slot, node: ir.Node, name: str = "") -> ir.Tensor:
+        """An entry as the step reads it: in a loop, that of the current pass."""
+        shape = slot.input.shape[len(slot.loops) :]
+        at = tuple(ir.intern(ir.At(number_of(x))) for x in slot.loops)
+        body = ir.read(slot.input, (*at, *(ir.plain(i) for i in range(len(shape)))))
+        name = name or f"{slot.name}_before"
+        return ir.comp(shape, body, name=name, span=getattr(node, "span", ir.NOWHERE))
+
+    def update(self, slot: Slot, value: ir.Tensor) -> None:
+        if slot.loops:
+            self.leaving.setdefault(slot.loops[-1].number, []).append((slot, value))
+        else:
+            self.updates[slot.name] = value
+
+    def _fixed(self, node: ir.Node) -> Rule:
+        """What depends neither on the tokens nor on their number is computed once, before the first step."""
+        if not is_costly(node):
+            return node
+        yield from ()
+        slot = self.slot("fixed", node, node.shape, node.dtype, start=node)  # type: ignore[union-attr]
+        return self.kept(slot, node)
+
+    def _history(self, node: ir.Tensor, axis: int) -> Rule:
+        """All positions so far: those that are kept, and the newest."""
+        element = yield node, frozenset((axis,))
+        slot = self.slot("history", node, node.shape, node.dtype, axis=axis)
+        rest = (*node.shape[:axis], *node.shape[axis + 1 :])
+        places: list[ir.Place] = [ir.plain(i) for i in range(len(rest))]
+        places.insert(axis, self.now_place)
+        body = ir.whole(element)  # type: ignore[arg-type]
+        span = getattr(node, "span", ir.NOWHERE)
+        name = f"{slot.name}_seen"
+        base = self.kept(slot, node, name)
+        grown = ir.intern(ir.Scatter(node.shape, rest, tuple(places), "+", body, base, node.dtype, name, span))
+        self.update(slot, grown)
+        return grown
+
+    def _running(self, node: ir.Node, op: str, element: ir.Tensor) -> ir.Tensor:
+        """A reduction that goes on: the value before, and the newest element."""
+        neutral = NEUTRAL[op]
+        start = ir.comp(element.shape, _constant(neutral, element.dtype))
+        slot = self.slot("state", node, element.shape, element.dtype, start=start)
+        self.remembers |= self.facts.late[node] is None
+        before = self.kept(slot, node)
+        body = ir.op(FOLDS[op], (ir.whole(before), ir.whole(element)), element.dtype)
+        value = ir.comp(element.shape, body, name=str(getattr(node, "name", "")), span=getattr(node, "span", ir.NOWHERE))
+        self.update(slot, value)
+        return value
+
+    # ---- nodes
+
+    def _input(self, node: ir.Input, now: Now) -> Rule:
+        yield from ()
+        made = ir.intern(replace(node, shape=without(node.shape, now)))
+        self.inputs[node.name] = made
+        return made
+
+    def _step(self, node: ir.Step, now: Now) -> Rule:
+        scan = self.facts.scans[node.scan]
+        yield from ()
+        if len(now) != len(self.facts.axes(node.shape)):
+            raise self.refuse(node, "is carried for all positions")
+        if not self.facts.over_sequence(scan):
+            place = self.want(scan, "carry", node.place, now)
+            return ir.intern(replace(node, place=place, shape=without(node.shape, now)))
+        start = scan.starts[node.place]
+        if now or not self.facts.fixed[start]:
+            raise NoStep(self.facts.reason(start, "starts the scan with values of the sequence"))
+        slot = self.slot("state", node, node.shape, node.dtype, start=start)
+        self.carriers.setdefault(scan.number, {})[node.place] = slot
+        self.remembers |= self.facts.late[node] is None
+        return self.kept(slot, node)
+
+    def want(self, scan: ir.Scan, kind: str, number: int, now: Now) -> int:
+        """Ask for a value of a loop; gives its place among the carried values or the results of the new loop."""
+        found = self.wanted.setdefault(scan.number, set())
+        wish = (kind, number, tuple(sorted(now)))
+        self.grew |= wish not in found
+        found.add(wish)
+        return sorted(x for x in found if x[0] == kind).index(wish)
+
+    def _comp(self, node: ir.Comp, now: Now) -> Rule:
+        body, sizes = self.moved(node, now)
+        kept = len(node.shape) - len(now)
+        shape, reduced = sizes[:kept], sizes[kept:]
+        growing = [n for n in range(kept, len(sizes)) if sizes[n] == self.length]
+        if node.op in FOLDS and len(growing) == 1 and not any(map(self.facts.grows, shape)):
+            if self.goes_on(body, growing[0]):
+                return self._running(node, node.op, (yield from self._newest(node, body, shape, reduced, growing[0])))
+        self.check_width(node, sizes)
+        body = yield from self.readdressed(node, body, sizes)
+        return ir.comp(shape, body, node.op, reduced, node.name, node.span, node.dtype)
+
+    def moved(self, node: ir.Comp | ir.Scatter, now: Now) -> tuple[ir.Scalar, tuple[Size, ...]]:
+        """A body with the variables `now` at the newest position, and the sizes of those that are left."""
+        sizes = (*node.shape, *node.reduced) if isinstance(node, ir.Comp) else node.ranges
+        left = [n for n in range(len(sizes)) if n not in now]
+        forms = {n: Form((), self.newest) for n in now} | {n: keep(k) for k, n in enumerate(left)}
+        kept = tuple(sizes[n] for n in left)
+        return self.changed(node, node.body, forms, kept), kept
+
+    def changed(self, node: ir.Node, body: ir.Scalar, forms: Mapping[int, Form], sizes: Sequence[Size]) -> ir.Scalar:
+        try:
+            body = Change(forms, places=self.place, scalars=self.number).scalar(body)
+        except NotAffine:
+            raise NoStep(self.facts.reason(node, "reads places that cannot be followed")) from None
+        return folded(body, sizes)
+
+    def place(self, place: ir.Place) -> ir.Place:
+        """The step of a scan along the sequence is the newest position."""
+        if isinstance(place, ir.At) and self.facts.over_sequence(self.facts.scans[place.step.scan]):
+            return ir.affine((), tidy(self.newest + place.offset))
+        return place
+
+    def number(self, tensor: ir.Tensor) -> ir.Scalar | None:
+        if isinstance(tensor, ir.Step) and tensor.kind == "number":
+            if self.facts.over_sequence(self.facts.scans[tensor.scan]):
+                return ir.intern(ir.SizeOf(self.newest))
+        return None
+
+    def goes_on(self, body: ir.Scalar, variable: int) -> bool:
+        """Is each element the same at all lengths, and taken from its own position?"""
+        for s in ir.scalars(body):
+            match s:
+                case ir.SizeOf() if self.facts.grows(s.size):
+                    return False
+                case ir.Rand():
+                    return False
+                case ir.Read():
+                    if self.facts.late[s.tensor] is not None:
+                        return False
+                    for place, size in zip(s.places, s.tensor.shape, strict=True):
+                        if size == self.length and place is not ir.plain(variable):
+                            return False
+                        if isinstance(place, ir.Affine) and self.facts.grows(place.offset):
+                            return False
+        return True
+
+    def _newest(
+        self, node: ir.Comp, body: ir.Scalar, shape: tuple[Size, ...], reduced: tuple[Size, ...], variable: int
+    ) -> Generator[Request, ir.Node, ir.Tensor]:
+        """What the newest position adds to a reduction."""
+        sizes = (*shape, *reduced)
+        left = [n for n in range(len(sizes)) if n != variable]
+        forms = {variable: Form((), self.newest)} | {n: keep(k) for k, n in enumerate(left)}
+        rest = tuple(sizes[n] for n in left)
+        body = self.changed(node, body, forms, rest)
+        body = yield from self.readdressed(node, body, rest)
+        op = node.op if len(rest) > len(shape) else None
+        return ir.comp(shape, body, op, rest[len(shape) :], "", node.span, node.dtype)
+
+    def readdressed(
+        self, node: ir.Node, root: ir.Scalar, sizes: Sequence[Size]
+    ) -> Generator[Request, ir.Node, ir.Scalar]:
+        """A body that reads the values of the step: those at the newest position lose their axis."""
+        done: dict[ir.Scalar, ir.Scalar] = {}
+        for s in ir.scalars(root):
+            if not isinstance(s, ir.Read):
+                done[s] = ir.rebuild(s, lambda x: done[x])
+                continue
+            now = frozenset(a for a in self.facts.axes(s.tensor.shape) if self.is_now(s.places[a]))
+            made = yield s.tensor, now
+            past = len(self.facts.axes(s.tensor.shape)) > len(now) and self.facts.fed[s.tensor]
+            self.remembers |= past and self.facts.late[node] is None
+            places: list[ir.Place] = []
+            for axis, place in enumerate(s.places):
+                if axis in now:
+                    continue
+                if isinstance(place, ir.Data):
+                    place = ir.intern(ir.Data(done[place.value], place.mode))
+                elif isinstance(place, ir.Affine) and s.outside is None:
+                    self.check_inside(node, place, sizes)
+                places.append(place)
+            outside = None if s.outside is None else done[s.outside]
+            shape = without(s.tensor.shape, now)
+            if all(_always_inside(x, size, sizes) for x, size in zip(places, shape, strict=True)):
+                outside = None
+            done[s] = ir.intern(ir.Read(made, tuple(places), s.dtype, outside))  # type: ignore[arg-type]
+        return done[root]
+
+    def is_now(self, place: ir.Place) -> bool:
+        return isinstance(place, ir.Affine) and not place.terms and place.offset == self.newest
+
+    def check_inside(self, node: ir.Node, place: ir.Affine, sizes: Sequence[Size]) -> None:
+        """A place that depends on the length must be there from the first step on."""
+        if not self.facts.grows(place.offset) or place.mode != "inside":
+            return
+        low = lowest(Linear(dict(place.terms), place.offset), sizes)
+        if low is None or not FACTS.nonnegative(low):
+            text = f"reads position {show(place.offset)}, which the first steps do not have"
+            raise NoStep(self.facts.reason(node, text))
+
+    def _scatter(self, node: ir.Scatter, now: Now) -> Rule:
+        variables: list[int] = []
+        for axis in now:
+            place = node.places[axis]
+            if not isinstance(place, ir.Affine) or len(place.terms) != 1:
+                raise self.refuse(node, "goes to positions that are data")
+            variables.append(place.terms[0][0])
+        body, ranges = self.moved(node, frozenset(variables))
+        left = [n for n in range(len(node.ranges)) if n not in variables]
+        forms = {n: Form((), self.newest) for n in variables} | {n: keep(k) for k, n in enumerate(left)}
+        change = Change(forms, places=self.place, scalars=self.number)
+        self.check_width(node, ranges)
+        body = yield from self.readdressed(node, body, ranges)
+        places: list[ir.Place] = []
+        for axis, place in enumerate(node.places):
+            if axis in now:
+                continue
+            place = change.place(place)
+            if isinstance(place, ir.Data):
+                value = yield from self.readdressed(node, place.value, ranges)
+                place = ir.intern(ir.Data(value, place.mode))
+            places.append(place)
+        base = None
+        if node.base is not None:
+            base = yield node.base, now
+        made = replace(
+            node, shape=without(node.shape, now), ranges=ranges, places=tuple(places), body=body, base=base  # type: ignore[arg-type]
+        )  # fmt: skip
+        return ir.intern(made)
+
+    def _reshape(self, node: ir.Reshape, now: Now) -> Rule:
+        kept = kept_axes(node, self.length)
+        before = frozenset(a for a, b in kept.items() if b in now)
+        if len(before) != len(now):
+            raise self.refuse(node, "groups positions with others")
+        self.check_width(node, without(node.shape, now))
+        of = yield node.of, before
+        return ir.intern(replace(node, of=of, shape=without(node.shape, now)))  # type: ignore[arg-type]
+
+    def _part(self, node: ir.Part, now: Now) -> Rule:
+        of = node.of
+        match of:
+            case ir.Custom():
+                return (yield of.values[node.number], now)
+            case ir.Along():
+                return (yield from self._along(node, of, now))
+            case ir.External():
+                if any(a >= of.mapped for a in now):
+                    raise self.refuse(node, f"is a `{of.op}` of matrices along the sequence")
+                self.check_width(node, without(node.shape, now))
+                args: list[ir.Tensor] = []
+                for x in of.args:
+                    args.append((yield x, now))  # type: ignore[arg-type]
+                shapes = tuple(without(s, now) for s in of.shapes)
+                made = ir.intern(replace(of, args=tuple(args), mapped=of.mapped - len(now), shapes=shapes))
+                return ir.intern(replace(node, of=made, shape=without(node.shape, now)))
+        if self.facts.late[of] is not None:
+            raise self.refuse(of, "")
+        carry = node.number - len(of.results)
+        if self.facts.over_sequence(of):
+            return (yield from self._one_step(node, of, now))
+        if len(self.facts.axes(node.shape)) != len(now):
+            raise self.refuse(node, "is needed at all positions, and is computed in a loop")
+        if carry >= 0:
+            place = self.want(of, "carry", carry, now)
+        else:
+            place = self.want(of, "result", node.number, frozenset(a - 1 for a in now))
+        scan = yield of, frozenset()
+        assert isinstance(scan, ir.Scan)
+        number = place if carry < 0 else len(scan.results) + place
+        return ir.intern(replace(node, of=scan, number=number, shape=without(node.shape, now)))
+
+    def _along(self, node: ir.Part, of: ir.Along, now: Now) -> Rule:
+        if of.op in RUNNING and of.axis in now and not of.reverse:
+            element = yield of.args[0], now
+            return self._running(node, ALONG[of.op], element)  # type: ignore[arg-type]
+        if of.axis in now:
+            raise self.refuse(node, f"is a `{of.op}` along the whole sequence")
+        self.check_width(node, without(node.shape, now))
+        args: list[ir.Tensor] = []
+        for x in of.args:
+            args.append((yield x, now))  # type: ignore[arg-type]
+        axis = of.axis - sum(a < of.axis for a in now)
+        made = ir.intern(replace(of, args=tuple(args), axis=axis, shapes=tuple(without(s, now) for s in of.shapes)))
+        return ir.intern(replace(node, of=made, shape=without(node.shape, now)))
+
+    def _one_step(self, node: ir.Part, scan: ir.Scan, now: Now) -> Rule:
+        """A scan along the sequence: one step, from the carried values that the step before has left."""
+        carry = node.number - len(scan.results)
+        if carry >= 0:
+            value = yield scan.carries[carry], now
+        elif 0 in now:
+            value = yield scan.results[node.number], frozenset(a - 1 for a in now if a > 0)
+        else:
+            raise self.refuse(node, "is a scan that is needed at all positions")
+        left = self.carriers.setdefault(scan.number, {})
+        while missing := sorted(left.keys() - self.advanced.get(scan.number, set())):
+            for place in missing:
+                self.advanced.setdefault(scan.number, set()).add(place)
+                after = yield scan.carries[place], frozenset()
+                self.update(left[place], after)  # type: ignore[arg-type]
+        return value
+
+    def _loop(self, scan: ir.Scan) -> Rule:
+        """A loop that is not along the sequence: its values at the newest position, and the entries of its passes."""
+        wishes = sorted(self.wanted.get(scan.number, set()))
+        groups: dict[str, list[ir.Tensor]] = {"start": [], "carry": [], "result": []}
+        for kind, number, axes in wishes:
+            now = frozenset(axes)
+            if kind == "carry":
+                groups["start"].append((yield scan.starts[number], now))  # type: ignore[arg-type]
+            of = scan.carries[number] if kind == "carry" else scan.results[number]
+            groups[kind].append((yield of, now))  # type: ignore[arg-type]
+        leaving = self.leaving.pop(scan.number, [])
+        results = (*groups["result"], *(value for _, value in leaving))
+        made = ir.intern(
+            replace(scan, starts=tuple(groups["start"]), carries=tuple(groups["carry"]), results=results)
+        )  # fmt: skip
+        for k, (slot, value) in enumerate(leaving, len(groups["result"])):
+            part = ir.intern(ir.Part(made, k, value.dtype, (scan.length, *value.shape), value.name))
+            outer = [x.number for x in slot.loops].index(scan.number)
+            if outer:
+                self.leaving.setdefault(slot.loops[outer - 1].number, []).append((slot, part))
+            else:
+                self.updates[slot.name] = part
+        return made
+
+
+# ---- bodies ------------------------------------------------------------------------------------------
+
+
+def folded(root: ir.Scalar, sizes: Sequence[Size]) -> ir.Scalar:
+    """A body without the comparisons that always hold or always fail.
+
+    >>> test = ir.op("<=", (ir.var(0), ir.intern(ir.SizeOf(4))), "bool")
+    >>> folded(ir.op("select", (test, ir.var(0), ir.const(0, "i64")), "i64"), (5,)) is ir.var(0)
+    True
+    """
+    done: dict[ir.Scalar, ir.Scalar] = {}
+    for s in ir.scalars(root):
+        made = ir.rebuild(s, lambda x: done[x])
+        truth = decided(made, sizes)
+        if truth is not None:
+            made = ir.const(truth, "bool")
+        elif isinstance(made, ir.Op) and made.name in LOGIC:
+            made = LOGIC[made.name](made)
+        done[s] = made
+    return done[root]
+
+
+def _truth(s: ir.Scalar) -> bool | None:
+    return bool(s.value) if isinstance(s, ir.Const) and s.dtype == "bool" else None
+
+
+def _joined(neutral: bool) -> Callable[[ir.Op], ir.Scalar]:
+    def join(s: ir.Op) -> ir.Scalar:
+        if any(_truth(x) is (not neutral) for x in s.args):
+            return ir.const(not neutral, "bool")
+        rest = tuple(x for x in s.args if _truth(x) is None)
+        if not rest:
+            return ir.const(neutral, "bool")
+        return rest[0] if len(rest) == 1 else ir.op(s.name, rest, "bool")
+
+    return join
+
+
+def _not(s: ir.Op) -> ir.Scalar:
+    truth = _truth(s.args[0])
+    return s if truth is None else ir.const(not truth, "bool")
+
+
+def _select(s: ir.Op) -> ir.Scalar:
+    truth = _truth(s.args[0])
+    chosen = s if truth is None else s.args[1] if truth else s.args[2]
+    return chosen if chosen.dtype == s.dtype else ir.op("cast", (chosen,), s.dtype)
+
+
+#: operations on truth values that may be known
+LOGIC: dict[str, Callable[[ir.Op], ir.Scalar]] = {
+    "and": _joined(True),
+    "or": _joined(False),
+    "not": _not,
+    "select": _select,
+}
+
+
+def without(shape: Sequence[Size], axes: Now) -> tuple[Size, ...]:
+    return tuple(s for a, s in enumerate(shape) if a not in axes)
+
+
+def _always_inside(place: ir.Place, size: Size, sizes: Sequence[Size]) -> bool:
+    """Is a place a variable over the whole axis, or a position that the step has?"""
+    if isinstance(place, ir.At):
+        return True
+    return isinstance(place, ir.Affine) and any(place is ir.plain(n) and sizes[n] == size for n in range(len(sizes)))
+
+
+def _constant(value: object, dtype: str) -> ir.Const:
+    assert isinstance(value, bool | float)
+    whole = dtype in ("i32", "i64") and value in (0.0, 1.0)
+    return ir.const(int(value) if whole else value, dtype)
+
+
+def number_of(scan: ir.Scan) -> ir.Step:
+    """The number of the step of a loop."""
+    numbers = (x for x in ir.inside(scan)[0] if isinstance(x, ir.Step) and x.scan == scan.number and x.kind == "number")
+    return next(numbers, None) or ir.intern(ir.Step("number", scan.number, 0, "i64", ()))
+
+
+def is_costly(node: ir.Node) -> bool:
+    """Is a value that never changes worth an entry of the cache? Parameters, views of them and constants are not."""
+    while True:
+        match node:
+            case ir.Input():
+                return node.role == "input"
+            case ir.Step():
+                return node.kind == "carry"
+            case ir.Comp() if node.op is None and not any(isinstance(s, ir.Read) for s in ir.scalars(node.body)):
+                return False
+            case ir.Comp() if node.op is None and isinstance(node.body, ir.Read) and node.body.outside is None:
+                if any(isinstance(x, ir.Data) for x in node.body.places):
+                    return True
+                node = node.body.tensor
+            case ir.Reshape():
+                node = node.of
+            case _:
+                return True

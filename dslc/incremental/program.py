@@ -1,0 +1,121 @@
+"""The step of a model: the axis it goes along, its program, and the program that makes its cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import sympy as sp
+
+from dslc.incremental.causality import Reason
+from dslc.incremental.derive import NoStep, Slot, derive
+from dslc.ir import nodes as ir
+from dslc.ir.build import Unit
+from dslc.ir.rewrite import Substitute
+from dslc.sizes import show
+from dslc.source import NOWHERE, Span
+
+#: entries of a cache that are no values: how many positions it has seen, and for how many it has room
+RESERVED = ("positions", "length")
+
+
+@dataclass
+class StepProgram:
+    """One more position: results and next entries of the cache; `starts` are the entries before the first position."""
+
+    unit: Unit
+    #: the number of positions so far, with the newest one
+    length: sp.Symbol
+    slots: list[Slot]
+    outputs: dict[str, ir.Tensor]
+    updates: dict[str, ir.Tensor]
+    starts: dict[str, ir.Tensor]
+    #: inputs at one position, by name
+    inputs: dict[str, ir.Input] = field(default_factory=dict)
+
+
+def open_sizes(unit: Unit) -> list[sp.Symbol]:
+    """The symbols that are the size of an axis of an input."""
+    sizes = (s for x in unit.inputs.values() if x.role == "input" for s in x.shape)
+    return list(dict.fromkeys(s for s in sizes if getattr(s, "is_Symbol", False)))  # type: ignore[union-attr,misc]
+
+
+def step_program(unit: Unit, outputs: Mapping[str, ir.Tensor], model: Span = NOWHERE) -> StepProgram:
+    """The step along the one axis that has a past to remember; raises NoStep with the reasons against each axis.
+
+    An axis whose positions have nothing to do with each other, such as that of a batch, has none. `model` is where the
+    model is defined: reasons name lines of its file.
+    """
+    found: list[StepProgram] = []
+    reasons: list[Reason] = []
+    sizes = open_sizes(unit)
+    reserved = frozenset((*RESERVED, *(s.name for s in sizes)))
+    for length in sizes:
+        try:
+            made = derive(outputs, length, model.source, reserved)
+        except NoStep as none:
+            reasons.append(_titled(none.reason, length, model))
+            continue
+        if not made.remembers:
+            reasons.append(Reason(f"{show(length)}: no position depends on earlier ones"))
+            continue
+        starts = _starts(made.slots)
+        found.append(StepProgram(unit, length, made.slots, made.outputs, made.updates, starts, made.inputs))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = " and ".join(show(x.length) for x in found)
+        raise NoStep(Reason(f"both {names} could be the sequence"))
+    if not reasons:
+        raise NoStep(Reason("no input has an axis of open size"))
+    raise NoStep(reasons[0] if len(reasons) == 1 else Reason("; ".join(map(str, reasons))))
+
+
+def _titled(reason: Reason, length: sp.Symbol, model: Span) -> Reason:
+    """A reason with the axis that it is against, and with a line of the spec even if it lies in the library."""
+    of = reason.of
+    if of is None and reason.span.source is not model.source and model.source.text:
+        of = Reason("the model", model)
+    return replace(reason, text=f"{show(length)}: {reason.text}", of=of)
+
+
+def _starts(slots: list[Slot]) -> dict[str, ir.Tensor]:
+    """The entries of the cache before the first position, but for histories.
+
+    One that differs from pass to pass of the loops around it has an axis for each loop in front.
+    """
+    return {x.name: _stacked(x.start, x.loops) for x in slots if x.start is not None}
+
+
+def _stacked(value: ir.Tensor, loops: tuple[ir.Scan, ...]) -> ir.Tensor:
+    """A value of the body of loops, for all passes: loops of their own, with the carried values that it needs."""
+    numbers = {x.number for x in loops}
+    if not any(isinstance(x, ir.Step) and x.scan in numbers for x in ir.schedule((value,))):
+        return value
+    for scan in reversed(loops):
+        places, carries = _needed(value, scan)
+        own = {
+            x: ir.intern(replace(x, place=places.index(x.place)))
+            for x in ir.schedule((value, *carries))
+            if isinstance(x, ir.Step) and x.scan == scan.number and x.kind == "carry"
+        }
+        if any(a is not b for a, b in own.items()):
+            change = Substitute({}, plain=own)
+            value, carries = change.tensor(value), [change.tensor(x) for x in carries]
+        starts = tuple(scan.starts[k] for k in places)
+        made = ir.Scan(scan.number, scan.length, scan.reverse, starts, tuple(carries), (value,), scan.name, scan.span)
+        value = ir.intern(ir.Part(ir.intern(made), 0, value.dtype, (scan.length, *value.shape), value.name))
+    return value
+
+
+def _needed(value: ir.Tensor, scan: ir.Scan) -> tuple[list[int], list[ir.Tensor]]:
+    """The carried values of a loop that a value of its body needs, and how they go on."""
+    places: set[int] = set()
+    while True:
+        roots = (value, *(scan.carries[k] for k in places))
+        more = {
+            x.place for x in ir.schedule(roots) if isinstance(x, ir.Step) and x.scan == scan.number and x.kind == "carry"
+        }
+        if more == places:
+            return sorted(places), [scan.carries[k] for k in sorted(places)]
+        places |= more
