@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.lower import Lowering
 from dslc.backends.numpy.module import Function, ModuleText, bind_params, bounds, needs, one_of, uses_random
-from dslc.backends.numpy.text import DTYPES, size_code
+from dslc.backends.numpy.text import DTYPES, atom, size_code
 
 from dslc.check import program as p
 from dslc.incremental.derive import Slot
@@ -21,24 +21,41 @@ from dslc.ir import nodes as ir
 
 
 class Stepping(Lowering):
-    """Text in which histories grow in place."""
+    """Text in which histories grow in place, and buffers move on by one position."""
 
     def scatter(self, node: ir.Scatter) -> None:
         base = node.base
-        if isinstance(base, ir.Comp) and ir.slice_of_input(base):
-            assert isinstance(base.body, ir.Read)
-            base = base.body.tensor
-        if not isinstance(base, ir.Input) or base.role != "cache":
+        if base is not None and is_entry(base):
+            name = self.names[node] = self.tensor(base)
+            axis, place = _newest(node)
+            self.line(f"{name}[{', '.join([*[':'] * axis, place])}] = {self.element(node)}", "", node.span)
+        elif isinstance(base, ir.Comp) and isinstance(base.body, ir.Read) and is_entry(base.body.tensor):
+            axis, _ = _newest(node)
+            before, cut = self.tensor(base.body.tensor), ", ".join([*[":"] * axis, "1:"])
+            new = ", ".join([*[":"] * axis, "None"])
+            self.assign(node, f"np.concatenate(({before}[{cut}], {atom(self.element(node))}[{new}]), axis={axis})")
+        else:
             super().scatter(node)
-            return
-        assert node.base is not None
-        name = self.names[node] = self.tensor(node.base)
-        axis = next(a for a, place in enumerate(node.places) if isinstance(place, ir.Affine) and not place.terms)
-        place = node.places[axis]
-        assert isinstance(place, ir.Affine)
-        value = Body(self, node.ranges).scalar(node.body)
-        where = ", ".join([*[":"] * axis, size_code(place.offset)])
-        self.line(f"{name}[{where}] = {self.expand(value, tuple(range(len(node.ranges)))).code}", "", node.span)
+
+    def element(self, node: ir.Scatter) -> str:
+        """What goes to the newest position."""
+        return self.full(Body(self, node.ranges).scalar(node.body), node.ranges)
+
+
+def is_entry(node: ir.Node) -> bool:
+    """Is a node an entry of the cache, or that of one pass of a loop?"""
+    if isinstance(node, ir.Comp) and ir.slice_of_input(node):
+        assert isinstance(node.body, ir.Read)
+        node = node.body.tensor
+    return isinstance(node, ir.Input) and node.role == "cache"
+
+
+def _newest(node: ir.Scatter) -> tuple[int, str]:
+    """The axis of the positions, and where the newest goes."""
+    for axis, place in enumerate(node.places):
+        if isinstance(place, ir.Affine) and not place.terms:
+            return axis, size_code(place.offset)
+    raise AssertionError("an entry of the cache grows at one position")
 
 
 def step_functions(text: ModuleText, model: p.Instance, program: StepProgram) -> list[str]:
@@ -77,7 +94,7 @@ def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> st
     limited = bounded(model, program)
     prologue += [f"{symbol} = {code}" for symbol, code in sizes.items()]
     prologue += [f"{length} = {room}"] if limited else []
-    prologue += needs(unit, model.where) if limited else []
+    prologue += needs(unit, model.where)
     prologue += bounds(unit, [x for x in model.inputs if x.name in fixed])
     roots = list(program.starts.values())
     state = _states(low, program, roots, prologue)

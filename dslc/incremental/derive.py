@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 
 import sympy as sp
 
-from dslc.incremental.bounds import FACTS, Linear, decided, lowest
+from dslc.incremental.bounds import FACTS, Linear, decided, highest, lowest
 from dslc.incremental.causality import NEUTRAL, RUNNING, Causality, Reason, kept_axes
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
-from dslc.ir.rewrite import Change, Form, NotAffine, keep
+from dslc.ir.rewrite import Change, Form, NotAffine, keep, zero
+from dslc.kernels.vanish import value_given
 from dslc.sizes import Size, show, tidy
 from dslc.source import Source
 
@@ -45,7 +46,10 @@ class NoStep(Exception):
 
 @dataclass(frozen=True)
 class Slot:
-    """One entry of the cache: a value at all positions so far, a carried value, or one that never changes."""
+    """One entry of the cache: a value at all positions so far, a carried value, or one that never changes.
+
+    A value that is only read at a bounded distance is carried at so many positions: a buffer.
+    """
 
     kind: str  # "history", "state" or "fixed"
     name: str
@@ -89,17 +93,22 @@ def derive(
         if causality.late[node] is not None and causality.fed[node] is False:
             raise NoStep(Reason(f"`{name}` depends on the length only"))
     wanted: dict[int, set[Wish]] = {}
+    reaches: dict[ir.Node, int | None] = {}
     while True:
-        # which values of a loop are wanted is known when its body is made: again, until nothing is added
-        made = _Derivation(causality, wanted, reserved)
+        # which values of a loop are wanted, and from how far back, is known when all is made: again, until nothing is new
+        made = _Derivation(causality, wanted, reaches, reserved)
         results = {k: made.tensor(v, frozenset(causality.axes(v.shape))) for k, v in outputs.items()}
         if not made.grew:
             return Derived(results, made.slots, made.updates, made.inputs, made.remembers)
 
 
 class _Derivation:
-    def __init__(self, causality: Causality, wanted: dict[int, set[Wish]], reserved: frozenset[str]):
+    def __init__(
+        self, causality: Causality, wanted: dict[int, set[Wish]], reaches: dict[ir.Node, int | None], reserved: frozenset[str]
+    ):  # fmt: skip
         self.reserved = reserved
+        #: how many positions back a value is read; None: all the way
+        self.reaches = reaches
         self.remembers = False
         self.facts = causality
         self.length = causality.length
@@ -138,10 +147,8 @@ class _Derivation:
     def _rule(self, node: ir.Node, now: Now) -> Rule:
         if self.facts.fixed[node]:
             return self._fixed(node)
-        shape = getattr(node, "shape", ())
-        axes = self.facts.axes(shape)
-        if len(axes) == 1 and not now and self.facts.late[node] is None and self.facts.fed[node]:
-            return self._history(node, axes[0])  # type: ignore[arg-type]
+        if not now and self.keeps(node):
+            return self._history(node, self.facts.axes(node.shape)[0])  # type: ignore[union-attr,arg-type]
         match node:
             case ir.Input():
                 return self._input(node, now)
@@ -158,6 +165,38 @@ class _Derivation:
             case ir.Scan():
                 return self._loop(node)
         raise AssertionError(type(node).__name__)
+
+    def keeps(self, node: ir.Node) -> bool:
+        """Is a value that is read at all positions kept? It must stay as it is when the sequence grows."""
+        axes = self.facts.axes(getattr(node, "shape", ()))
+        return len(axes) == 1 and self.facts.late[node] is None and self.facts.fed[node]
+
+    def note_reach(self, s: ir.Read, sizes: Sequence[Size]) -> None:
+        """Take notice of how far back a value is read."""
+        (axis,) = self.facts.axes(s.tensor.shape)
+        place = s.places[axis]
+        reach: Size | None = None
+        if isinstance(place, ir.Affine) and place.mode == "inside" and place.divisor == 1:
+            # before the first position a buffer has 0
+            empty = s.outside is not None and value_given(s.outside, lambda _: None) == 0
+            if empty and self.is_only_outside(s, axis, sizes):
+                reach = highest(Linear({}, self.newest).minus(Linear(dict(place.terms), place.offset)), sizes)
+        known = self.reaches.get(s.tensor, 0)
+        found = max(known, reach) if isinstance(reach, int) and known is not None else None
+        self.grew |= s.tensor not in self.reaches or found != known
+        self.reaches[s.tensor] = found
+
+    def whole(self, node: ir.Node, now: Now) -> Request:
+        """Ask for a value that is needed at all positions so far, unless it is at the newest."""
+        if not now and self.keeps(node):
+            self.grew |= self.reaches.get(node, 0) is not None
+            self.reaches[node] = None
+        return node, now
+
+    def is_only_outside(self, s: ir.Read, axis: int, sizes: Sequence[Size]) -> bool:
+        """Are all other places of a read certainly inside?"""
+        pairs = [(x, size) for a, (x, size) in enumerate(zip(s.places, s.tensor.shape, strict=True)) if a != axis]
+        return all(_always_inside(x, size, sizes) for x, size in pairs)
 
     def refuse(self, node: ir.Node, text: str) -> NoStep:
         return NoStep(self.facts.late.get(node) or self.facts.reason(node, text))
@@ -204,11 +243,14 @@ class _Derivation:
             return node
         yield from ()
         slot = self.slot("fixed", node, node.shape, node.dtype, start=node)  # type: ignore[union-attr]
-        return self.kept(slot, node)
+        return self.kept(slot, node, slot.name)
 
     def _history(self, node: ir.Tensor, axis: int) -> Rule:
         """All positions so far: those that are kept, and the newest."""
         element = yield node, frozenset((axis,))
+        reach = self.reaches.get(node)
+        if reach is not None:
+            return self._buffer(node, axis, element, reach)  # type: ignore[arg-type]
         slot = self.slot("history", node, node.shape, node.dtype, axis=axis)
         rest = (*node.shape[:axis], *node.shape[axis + 1 :])
         places: list[ir.Place] = [ir.plain(i) for i in range(len(rest))]
@@ -221,10 +263,28 @@ class _Derivation:
         self.update(slot, grown)
         return grown
 
+    def _buffer(self, node: ir.Tensor, axis: int, element: ir.Tensor, reach: int) -> ir.Tensor:
+        """The newest position and `reach` ones before it, 0 where there is none: all move on by one."""
+        shape = (*node.shape[:axis], reach + 1, *node.shape[axis + 1 :])
+        slot = self.slot("state", node, shape, node.dtype, start=_start(node, shape, zero(node.dtype)))
+        places: list[ir.Place] = [ir.plain(i) for i in range(len(shape))]
+        places[axis] = ir.affine(((axis, 1),), 1)
+        before = self.kept(slot, node)
+        span = getattr(node, "span", ir.NOWHERE)
+        moved = ir.comp(shape, ir.read(before, tuple(places), zero(node.dtype)), span=span)
+        target: list[ir.Place] = [ir.plain(i) for i in range(len(shape) - 1)]
+        target.insert(axis, ir.affine((), reach))
+        rest = without(shape, frozenset((axis,)))
+        name = f"{slot.name}_seen"
+        body = ir.whole(element)
+        grown = ir.intern(ir.Scatter(shape, rest, tuple(target), "+", body, moved, node.dtype, name, span))
+        self.update(slot, grown)
+        return grown
+
     def _running(self, node: ir.Node, op: str, element: ir.Tensor) -> ir.Tensor:
         """A reduction that goes on: the value before, and the newest element."""
         neutral = NEUTRAL[op]
-        start = ir.comp(element.shape, _constant(neutral, element.dtype))
+        start = _start(node, element.shape, _constant(neutral, element.dtype))
         slot = self.slot("state", node, element.shape, element.dtype, start=start)
         self.remembers |= self.facts.late[node] is None
         before = self.kept(slot, node)
@@ -345,6 +405,8 @@ class _Derivation:
                 done[s] = ir.rebuild(s, lambda x: done[x])
                 continue
             now = frozenset(a for a in self.facts.axes(s.tensor.shape) if self.is_now(s.places[a]))
+            if not now and self.keeps(s.tensor):
+                self.note_reach(s, sizes)
             made = yield s.tensor, now
             past = len(self.facts.axes(s.tensor.shape)) > len(now) and self.facts.fed[s.tensor]
             self.remembers |= past and self.facts.late[node] is None
@@ -359,6 +421,13 @@ class _Derivation:
                 places.append(place)
             outside = None if s.outside is None else done[s.outside]
             shape = without(s.tensor.shape, now)
+            reach = self.reaches.get(s.tensor) if not now else None
+            if reach is not None:
+                (axis,) = self.facts.axes(shape)
+                place = places[axis]
+                assert isinstance(place, ir.Affine)
+                places[axis] = ir.affine(place.terms, tidy(place.offset - self.newest + reach))
+                outside = None
             if all(_always_inside(x, size, sizes) for x, size in zip(places, shape, strict=True)):
                 outside = None
             done[s] = ir.intern(ir.Read(made, tuple(places), s.dtype, outside))  # type: ignore[arg-type]
@@ -400,7 +469,7 @@ class _Derivation:
             places.append(place)
         base = None
         if node.base is not None:
-            base = yield node.base, now
+            base = yield self.whole(node.base, now)
         made = replace(
             node, shape=without(node.shape, now), ranges=ranges, places=tuple(places), body=body, base=base  # type: ignore[arg-type]
         )  # fmt: skip
@@ -412,14 +481,14 @@ class _Derivation:
         if len(before) != len(now):
             raise self.refuse(node, "groups positions with others")
         self.check_width(node, without(node.shape, now))
-        of = yield node.of, before
+        of = yield self.whole(node.of, before)
         return ir.intern(replace(node, of=of, shape=without(node.shape, now)))  # type: ignore[arg-type]
 
     def _part(self, node: ir.Part, now: Now) -> Rule:
         of = node.of
         match of:
             case ir.Custom():
-                return (yield of.values[node.number], now)
+                return (yield self.whole(of.values[node.number], now))
             case ir.Along():
                 return (yield from self._along(node, of, now))
             case ir.External():
@@ -428,7 +497,7 @@ class _Derivation:
                 self.check_width(node, without(node.shape, now))
                 args: list[ir.Tensor] = []
                 for x in of.args:
-                    args.append((yield x, now))  # type: ignore[arg-type]
+                    args.append((yield self.whole(x, now)))  # type: ignore[arg-type]
                 shapes = tuple(without(s, now) for s in of.shapes)
                 made = ir.intern(replace(of, args=tuple(args), mapped=of.mapped - len(now), shapes=shapes))
                 return ir.intern(replace(node, of=made, shape=without(node.shape, now)))
@@ -457,7 +526,7 @@ class _Derivation:
         self.check_width(node, without(node.shape, now))
         args: list[ir.Tensor] = []
         for x in of.args:
-            args.append((yield x, now))  # type: ignore[arg-type]
+            args.append((yield self.whole(x, now)))  # type: ignore[arg-type]
         axis = of.axis - sum(a < of.axis for a in now)
         made = ir.intern(replace(of, args=tuple(args), axis=axis, shapes=tuple(without(s, now) for s in of.shapes)))
         return ir.intern(replace(node, of=made, shape=without(node.shape, now)))
@@ -571,6 +640,10 @@ def _always_inside(place: ir.Place, size: Size, sizes: Sequence[Size]) -> bool:
     if isinstance(place, ir.At):
         return True
     return isinstance(place, ir.Affine) and any(place is ir.plain(n) and sizes[n] == size for n in range(len(sizes)))
+
+
+def _start(node: ir.Node, shape: tuple[Size, ...], value: ir.Const) -> ir.Tensor:
+    return ir.comp(shape, value, name=f"{name_of(node) or 'state'}_start", span=getattr(node, "span", ir.NOWHERE))
 
 
 def _constant(value: object, dtype: str) -> ir.Const:
