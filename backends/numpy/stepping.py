@@ -15,7 +15,7 @@ from dslc.backends.numpy.module import Function, ModuleText, bind_params, bounds
 from dslc.backends.numpy.text import DTYPES, atom, size_code
 
 from dslc.check import program as p
-from dslc.incremental.derive import Slot
+from dslc.incremental.cache import Slot
 from dslc.incremental.program import StepProgram, open_sizes
 from dslc.ir import nodes as ir
 
@@ -232,5 +232,3 @@ def _without_unused(function: Function) -> str:
         if not unused:
             return function.text()
         function.prologue = [x for x in function.prologue if x not in unused]
-
-

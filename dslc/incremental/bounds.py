@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dslc.ir import nodes as ir
 from dslc.sizes import Facts, Size, tidy
+
+#: whether the lowest and the highest value of a difference, where they are known, decide a comparison
+Test = Callable[[Size | None, Size | None], bool]
 
 #: sizes are at least 1; nothing else is known
 FACTS = Facts()
@@ -85,7 +88,7 @@ def lowest(x: Linear, sizes: Sequence[Size]) -> Size | None:
 
 
 #: comparison -> from the lowest and the highest difference of its sides: certainly true, certainly false
-COMPARISONS = {
+COMPARISONS: dict[str, tuple[Test, Test]] = {
     "<": (lambda low, high: _not_above(high, -1), lambda low, high: _not_below(low, 0)),
     "<=": (lambda low, high: _not_above(high, 0), lambda low, high: _not_below(low, 1)),
     ">": (lambda low, high: _not_below(low, 1), lambda low, high: _not_above(high, 0)),

@@ -219,7 +219,8 @@ class Causality:
 
     def _bounded(self, node: ir.Comp, later: int) -> bool:
         """Do summands after a position of the result, or after the step of a scan, have no part in it?"""
-        steps = {s.tensor.scan for s in ir.scalars(node.body) if isinstance(s, ir.Read) and _is_number(s.tensor)}
+        reads = [s.tensor for s in ir.scalars(node.body) if isinstance(s, ir.Read)]
+        steps = {x.scan for x in reads if isinstance(x, ir.Step) and x.kind == "number"}
         timed = [step_variable(n) for n in steps if self.over_sequence(self.scans[n])]
         wanted = NEUTRAL.get(node.op or "")
         return any(
@@ -328,10 +329,6 @@ def _count(shape: Sequence[Size]) -> Size:
     for size in shape:
         total = tidy(total * size)
     return total
-
-
-def _is_number(tensor: ir.Tensor) -> bool:
-    return isinstance(tensor, ir.Step) and tensor.kind == "number"
 
 
 def _shapes(node: ir.Node) -> tuple[tuple[Size, ...], ...]:

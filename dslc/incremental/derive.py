@@ -1,8 +1,8 @@
 """The program of one step: every value at the newest position only, and what it needs of the past from a cache.
 
-The length T of the sequence stands for the number of positions so far, with the newest one, so that the newest is T - 1.
-A value that is read at T - 1 alone is computed there alone. One that is read at other positions, too, is kept: its
-element at T - 1 is added to its history. A scan along the sequence makes one step from the carried values that are kept.
+The length T of the sequence stands for the number of positions so far, the newest one included, which is T - 1. A value
+that is read at T - 1 alone is computed there alone. One that is read at other positions, too, is kept: its element at
+T - 1 is added to its history. A scan along the sequence makes one step from the carried values that are kept.
 
     k[n, s, d] = x[n, s, e] * Wk[e, d]              k_now[n, d] = x_now[n, e] * Wk[e, d];  k[n, T - 1, d] <- k_now[n, d]
     score[n, t, s] = q[n, t, d] * k[n, s, d]        score[n, s] = q_now[n, d] * k[n, s, d]       for s in 0 .. T - 1
@@ -10,16 +10,17 @@ element at T - 1 is added to its history. A scan along the sequence makes one st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import sympy as sp
 
-from dslc.incremental.bounds import FACTS, Linear, decided, highest, lowest
-from dslc.incremental.causality import NEUTRAL, RUNNING, Causality, Reason, kept_axes
+from dslc.incremental.bounds import FACTS, Linear, highest, lowest
+from dslc.incremental.cache import FOLDS, Cache, Slot, is_costly, without
+from dslc.incremental.causality import RUNNING, Causality, Reason, kept_axes
+from dslc.incremental.folding import folded
 from dslc.ir import nodes as ir
-from dslc.ir.naming import name_of
-from dslc.ir.rewrite import Change, Form, NotAffine, keep, zero
+from dslc.ir.rewrite import Change, Form, NotAffine, keep
 from dslc.kernels.vanish import value_given
 from dslc.sizes import Size, show, tidy
 from dslc.source import Source
@@ -30,9 +31,11 @@ Request = tuple[ir.Node, Now]
 Rule = Generator[Request, ir.Node, ir.Node]
 #: a value of a loop that is wanted at the newest position: a carried one or a result, its number, its axes
 Wish = tuple[str, int, tuple[int, ...]]
+#: by the number of the loop
+Wanted = dict[int, set[Wish]]
+#: how many positions back a value is read; None: all the way
+Reaches = dict[ir.Node, int | None]
 
-#: reductions that can go on from where they stopped: the operation that takes in one more element
-FOLDS = {"sum": "+", "prod": "*", "max": "max", "min": "min", "any": "or", "all": "and"}
 ALONG = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
 
 
@@ -42,25 +45,6 @@ class NoStep(Exception):
     def __init__(self, reason: Reason):
         super().__init__(str(reason))
         self.reason = reason
-
-
-@dataclass(frozen=True)
-class Slot:
-    """One entry of the cache: a value at all positions so far, a carried value, or one that never changes.
-
-    A value that is only read at a bounded distance is carried at so many positions: a buffer.
-    """
-
-    kind: str  # "history", "state" or "fixed"
-    name: str
-    #: what the step reads; those of loops have an axis for each loop in front
-    input: ir.Input
-    #: the loops around it, outer first
-    loops: tuple[ir.Scan, ...] = ()
-    #: the axis of the positions of a history, without the axes of loops
-    axis: int = 0
-    #: the value before the first step, for one pass of the loops; histories start empty
-    start: ir.Tensor | None = None
 
 
 @dataclass
@@ -77,7 +61,10 @@ class Derived:
 
 
 def derive(
-    outputs: Mapping[str, ir.Tensor], length: sp.Symbol, spec: Source | None = None, reserved: frozenset[str] = frozenset()
+    outputs: Mapping[str, ir.Tensor],
+    length: sp.Symbol,
+    spec: Source | None = None,
+    reserved: frozenset[str] = frozenset(),
 ) -> Derived:
     """The step of a program along the axes of size `length`; raises NoStep with the reason where there is none.
 
@@ -92,36 +79,28 @@ def derive(
             raise NoStep(causality.reason(node, f"has {show(length)} along more than one axis"))
         if causality.late[node] is not None and causality.fed[node] is False:
             raise NoStep(Reason(f"`{name}` depends on the length only"))
-    wanted: dict[int, set[Wish]] = {}
-    reaches: dict[ir.Node, int | None] = {}
+    wanted: Wanted = {}
+    reaches: Reaches = {}
     while True:
-        # which values of a loop are wanted, and from how far back, is known when all is made: again, until nothing is new
+        # what is wanted of a loop, and from how far back, is known when all is made: again, until nothing is new
         made = _Derivation(causality, wanted, reaches, reserved)
         results = {k: made.tensor(v, frozenset(causality.axes(v.shape))) for k, v in outputs.items()}
         if not made.grew:
-            return Derived(results, made.slots, made.updates, made.inputs, made.remembers)
+            return Derived(results, made.cache.slots, made.cache.updates, made.inputs, made.remembers)
 
 
 class _Derivation:
-    def __init__(
-        self, causality: Causality, wanted: dict[int, set[Wish]], reaches: dict[ir.Node, int | None], reserved: frozenset[str]
-    ):  # fmt: skip
-        self.reserved = reserved
-        #: how many positions back a value is read; None: all the way
+    def __init__(self, causality: Causality, wanted: Wanted, reaches: Reaches, reserved: frozenset[str]):
+        self.cache = Cache(causality, reserved)
         self.reaches = reaches
         self.remembers = False
         self.facts = causality
         self.length = causality.length
         self.newest: Size = tidy(causality.length - 1)
-        self.now_place = ir.affine((), self.newest)
         self.wanted = wanted
         self.grew = False
         self.done: dict[Request, ir.Node] = {}
-        self.slots: list[Slot] = []
         self.inputs: dict[str, ir.Input] = {}
-        self.updates: dict[str, ir.Tensor] = {}
-        #: next values of entries that a loop has for each pass, by the innermost loop
-        self.leaving: dict[int, list[tuple[Slot, ir.Tensor]]] = {}
         #: entries of the carried values of scans along the sequence, and those whose next value is known
         self.carriers: dict[int, dict[int, Slot]] = {}
         self.advanced: dict[int, set[int]] = {}
@@ -206,94 +185,24 @@ class _Derivation:
         if sum(map(self.facts.grows, sizes)) > 1:
             raise self.refuse(node, "is needed for all pairs of positions at each step")
 
-    # ---- entries of the cache
-
-    def slot(self, kind: str, node: ir.Node, shape: tuple[Size, ...], dtype: str, **more: object) -> Slot:
-        loops = tuple(sorted((self.facts.scans[n] for n in self.facts.loops[node]), key=self._depth))
-        base = name_of(node) or kind
-        taken = {x.name for x in self.slots} | self.reserved
-        name, k = base, 2
-        while name in taken:
-            name, k = f"{base}{k}", k + 1
-        full = (*(x.length for x in loops), *shape)
-        made = Slot(kind, name, ir.intern(ir.Input(f"cache {name}", "cache", dtype, full)), loops, **more)  # type: ignore[arg-type]
-        self.slots.append(made)
-        return made
-
-    def _depth(self, scan: ir.Scan) -> int:
-        return len(self.facts.loops[scan])
-
-    def kept(self, slot: Slot, node: ir.Node, name: str = "") -> ir.Tensor:
-        """An entry as the step reads it: in a loop, that of the current pass."""
-        shape = slot.input.shape[len(slot.loops) :]
-        at = tuple(ir.intern(ir.At(number_of(x))) for x in slot.loops)
-        body = ir.read(slot.input, (*at, *(ir.plain(i) for i in range(len(shape)))))
-        name = name or f"{slot.name}_before"
-        return ir.comp(shape, body, name=name, span=getattr(node, "span", ir.NOWHERE))
-
-    def update(self, slot: Slot, value: ir.Tensor) -> None:
-        if slot.loops:
-            self.leaving.setdefault(slot.loops[-1].number, []).append((slot, value))
-        else:
-            self.updates[slot.name] = value
+    # ---- nodes
 
     def _fixed(self, node: ir.Node) -> Rule:
         """What depends neither on the tokens nor on their number is computed once, before the first step."""
-        if not is_costly(node):
-            return node
         yield from ()
-        slot = self.slot("fixed", node, node.shape, node.dtype, start=node)  # type: ignore[union-attr]
-        return self.kept(slot, node, slot.name)
+        return self.cache.fixed(node) if is_costly(node) else node  # type: ignore[arg-type]
 
     def _history(self, node: ir.Tensor, axis: int) -> Rule:
-        """All positions so far: those that are kept, and the newest."""
+        """A value at other positions than the newest: all so far, or as many as are read."""
         element = yield node, frozenset((axis,))
         reach = self.reaches.get(node)
-        if reach is not None:
-            return self._buffer(node, axis, element, reach)  # type: ignore[arg-type]
-        slot = self.slot("history", node, node.shape, node.dtype, axis=axis)
-        rest = (*node.shape[:axis], *node.shape[axis + 1 :])
-        places: list[ir.Place] = [ir.plain(i) for i in range(len(rest))]
-        places.insert(axis, self.now_place)
-        body = ir.whole(element)  # type: ignore[arg-type]
-        span = getattr(node, "span", ir.NOWHERE)
-        name = f"{slot.name}_seen"
-        base = self.kept(slot, node, name)
-        grown = ir.intern(ir.Scatter(node.shape, rest, tuple(places), "+", body, base, node.dtype, name, span))
-        self.update(slot, grown)
-        return grown
+        if reach is None:
+            return self.cache.history(node, axis, element)  # type: ignore[arg-type]
+        return self.cache.buffer(node, axis, element, reach)  # type: ignore[arg-type]
 
-    def _buffer(self, node: ir.Tensor, axis: int, element: ir.Tensor, reach: int) -> ir.Tensor:
-        """The newest position and `reach` ones before it, 0 where there is none: all move on by one."""
-        shape = (*node.shape[:axis], reach + 1, *node.shape[axis + 1 :])
-        slot = self.slot("state", node, shape, node.dtype, start=_start(node, shape, zero(node.dtype)))
-        places: list[ir.Place] = [ir.plain(i) for i in range(len(shape))]
-        places[axis] = ir.affine(((axis, 1),), 1)
-        before = self.kept(slot, node)
-        span = getattr(node, "span", ir.NOWHERE)
-        moved = ir.comp(shape, ir.read(before, tuple(places), zero(node.dtype)), span=span)
-        target: list[ir.Place] = [ir.plain(i) for i in range(len(shape) - 1)]
-        target.insert(axis, ir.affine((), reach))
-        rest = without(shape, frozenset((axis,)))
-        name = f"{slot.name}_seen"
-        body = ir.whole(element)
-        grown = ir.intern(ir.Scatter(shape, rest, tuple(target), "+", body, moved, node.dtype, name, span))
-        self.update(slot, grown)
-        return grown
-
-    def _running(self, node: ir.Node, op: str, element: ir.Tensor) -> ir.Tensor:
-        """A reduction that goes on: the value before, and the newest element."""
-        neutral = NEUTRAL[op]
-        start = _start(node, element.shape, _constant(neutral, element.dtype))
-        slot = self.slot("state", node, element.shape, element.dtype, start=start)
+    def running(self, node: ir.Node, op: str, element: ir.Tensor) -> ir.Tensor:
         self.remembers |= self.facts.late[node] is None
-        before = self.kept(slot, node)
-        body = ir.op(FOLDS[op], (ir.whole(before), ir.whole(element)), element.dtype)
-        value = ir.comp(element.shape, body, name=str(getattr(node, "name", "")), span=getattr(node, "span", ir.NOWHERE))
-        self.update(slot, value)
-        return value
-
-    # ---- nodes
+        return self.cache.running(node, op, element)
 
     def _input(self, node: ir.Input, now: Now) -> Rule:
         yield from ()
@@ -312,10 +221,10 @@ class _Derivation:
         start = scan.starts[node.place]
         if now or not self.facts.fixed[start]:
             raise NoStep(self.facts.reason(start, "starts the scan with values of the sequence"))
-        slot = self.slot("state", node, node.shape, node.dtype, start=start)
+        slot = self.cache.slot("state", node, node.shape, node.dtype, start=start)
         self.carriers.setdefault(scan.number, {})[node.place] = slot
         self.remembers |= self.facts.late[node] is None
-        return self.kept(slot, node)
+        return self.cache.kept(slot, node)
 
     def want(self, scan: ir.Scan, kind: str, number: int, now: Now) -> int:
         """Ask for a value of a loop; gives its place among the carried values or the results of the new loop."""
@@ -332,7 +241,7 @@ class _Derivation:
         growing = [n for n in range(kept, len(sizes)) if sizes[n] == self.length]
         if node.op in FOLDS and len(growing) == 1 and not any(map(self.facts.grows, shape)):
             if self.goes_on(body, growing[0]):
-                return self._running(node, node.op, (yield from self._newest(node, body, shape, reduced, growing[0])))
+                return self.running(node, node.op, (yield from self._newest(node, body, shape, reduced, growing[0])))
         self.check_width(node, sizes)
         body = yield from self.readdressed(node, body, sizes)
         return ir.comp(shape, body, node.op, reduced, node.name, node.span, node.dtype)
@@ -520,7 +429,7 @@ class _Derivation:
     def _along(self, node: ir.Part, of: ir.Along, now: Now) -> Rule:
         if of.op in RUNNING and of.axis in now and not of.reverse:
             element = yield of.args[0], now
-            return self._running(node, ALONG[of.op], element)  # type: ignore[arg-type]
+            return self.running(node, ALONG[of.op], element)  # type: ignore[arg-type]
         if of.axis in now:
             raise self.refuse(node, f"is a `{of.op}` along the whole sequence")
         self.check_width(node, without(node.shape, now))
@@ -545,7 +454,7 @@ class _Derivation:
             for place in missing:
                 self.advanced.setdefault(scan.number, set()).add(place)
                 after = yield scan.carries[place], frozenset()
-                self.update(left[place], after)  # type: ignore[arg-type]
+                self.cache.update(left[place], after)  # type: ignore[arg-type]
         return value
 
     def _loop(self, scan: ir.Scan) -> Rule:
@@ -558,81 +467,13 @@ class _Derivation:
                 groups["start"].append((yield scan.starts[number], now))  # type: ignore[arg-type]
             of = scan.carries[number] if kind == "carry" else scan.results[number]
             groups[kind].append((yield of, now))  # type: ignore[arg-type]
-        leaving = self.leaving.pop(scan.number, [])
+        leaving = self.cache.leaving.pop(scan.number, [])
         results = (*groups["result"], *(value for _, value in leaving))
-        made = ir.intern(
-            replace(scan, starts=tuple(groups["start"]), carries=tuple(groups["carry"]), results=results)
-        )  # fmt: skip
+        starts, carries = tuple(groups["start"]), tuple(groups["carry"])
+        made = ir.intern(replace(scan, starts=starts, carries=carries, results=results))
         for k, (slot, value) in enumerate(leaving, len(groups["result"])):
-            part = ir.intern(ir.Part(made, k, value.dtype, (scan.length, *value.shape), value.name))
-            outer = [x.number for x in slot.loops].index(scan.number)
-            if outer:
-                self.leaving.setdefault(slot.loops[outer - 1].number, []).append((slot, part))
-            else:
-                self.updates[slot.name] = part
+            self.cache.stacked(scan, made, slot, k, value)
         return made
-
-
-# ---- bodies ------------------------------------------------------------------------------------------
-
-
-def folded(root: ir.Scalar, sizes: Sequence[Size]) -> ir.Scalar:
-    """A body without the comparisons that always hold or always fail.
-
-    >>> test = ir.op("<=", (ir.var(0), ir.intern(ir.SizeOf(4))), "bool")
-    >>> folded(ir.op("select", (test, ir.var(0), ir.const(0, "i64")), "i64"), (5,)) is ir.var(0)
-    True
-    """
-    done: dict[ir.Scalar, ir.Scalar] = {}
-    for s in ir.scalars(root):
-        made = ir.rebuild(s, lambda x: done[x])
-        truth = decided(made, sizes)
-        if truth is not None:
-            made = ir.const(truth, "bool")
-        elif isinstance(made, ir.Op) and made.name in LOGIC:
-            made = LOGIC[made.name](made)
-        done[s] = made
-    return done[root]
-
-
-def _truth(s: ir.Scalar) -> bool | None:
-    return bool(s.value) if isinstance(s, ir.Const) and s.dtype == "bool" else None
-
-
-def _joined(neutral: bool) -> Callable[[ir.Op], ir.Scalar]:
-    def join(s: ir.Op) -> ir.Scalar:
-        if any(_truth(x) is (not neutral) for x in s.args):
-            return ir.const(not neutral, "bool")
-        rest = tuple(x for x in s.args if _truth(x) is None)
-        if not rest:
-            return ir.const(neutral, "bool")
-        return rest[0] if len(rest) == 1 else ir.op(s.name, rest, "bool")
-
-    return join
-
-
-def _not(s: ir.Op) -> ir.Scalar:
-    truth = _truth(s.args[0])
-    return s if truth is None else ir.const(not truth, "bool")
-
-
-def _select(s: ir.Op) -> ir.Scalar:
-    truth = _truth(s.args[0])
-    chosen = s if truth is None else s.args[1] if truth else s.args[2]
-    return chosen if chosen.dtype == s.dtype else ir.op("cast", (chosen,), s.dtype)
-
-
-#: operations on truth values that may be known
-LOGIC: dict[str, Callable[[ir.Op], ir.Scalar]] = {
-    "and": _joined(True),
-    "or": _joined(False),
-    "not": _not,
-    "select": _select,
-}
-
-
-def without(shape: Sequence[Size], axes: Now) -> tuple[Size, ...]:
-    return tuple(s for a, s in enumerate(shape) if a not in axes)
 
 
 def _always_inside(place: ir.Place, size: Size, sizes: Sequence[Size]) -> bool:
@@ -640,39 +481,3 @@ def _always_inside(place: ir.Place, size: Size, sizes: Sequence[Size]) -> bool:
     if isinstance(place, ir.At):
         return True
     return isinstance(place, ir.Affine) and any(place is ir.plain(n) and sizes[n] == size for n in range(len(sizes)))
-
-
-def _start(node: ir.Node, shape: tuple[Size, ...], value: ir.Const) -> ir.Tensor:
-    return ir.comp(shape, value, name=f"{name_of(node) or 'state'}_start", span=getattr(node, "span", ir.NOWHERE))
-
-
-def _constant(value: object, dtype: str) -> ir.Const:
-    assert isinstance(value, bool | float)
-    whole = dtype in ("i32", "i64") and value in (0.0, 1.0)
-    return ir.const(int(value) if whole else value, dtype)
-
-
-def number_of(scan: ir.Scan) -> ir.Step:
-    """The number of the step of a loop."""
-    numbers = (x for x in ir.inside(scan)[0] if isinstance(x, ir.Step) and x.scan == scan.number and x.kind == "number")
-    return next(numbers, None) or ir.intern(ir.Step("number", scan.number, 0, "i64", ()))
-
-
-def is_costly(node: ir.Node) -> bool:
-    """Is a value that never changes worth an entry of the cache? Parameters, views of them and constants are not."""
-    while True:
-        match node:
-            case ir.Input():
-                return node.role == "input"
-            case ir.Step():
-                return node.kind == "carry"
-            case ir.Comp() if node.op is None and not any(isinstance(s, ir.Read) for s in ir.scalars(node.body)):
-                return False
-            case ir.Comp() if node.op is None and isinstance(node.body, ir.Read) and node.body.outside is None:
-                if any(isinstance(x, ir.Data) for x in node.body.places):
-                    return True
-                node = node.body.tensor
-            case ir.Reshape():
-                node = node.of
-            case _:
-                return True

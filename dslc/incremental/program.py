@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import sympy as sp
 
+from dslc.incremental.cache import Slot
 from dslc.incremental.causality import Reason
-from dslc.incremental.derive import NoStep, Slot, derive
+from dslc.incremental.derive import NoStep, derive
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
 from dslc.ir.rewrite import Substitute
@@ -37,7 +38,7 @@ class StepProgram:
 def open_sizes(unit: Unit) -> list[sp.Symbol]:
     """The symbols that are the size of an axis of an input."""
     sizes = (s for x in unit.inputs.values() if x.role == "input" for s in x.shape)
-    return list(dict.fromkeys(s for s in sizes if getattr(s, "is_Symbol", False)))  # type: ignore[union-attr,misc]
+    return list(dict.fromkeys(s for s in sizes if getattr(s, "is_Symbol", False)))
 
 
 def step_program(unit: Unit, outputs: Mapping[str, ir.Tensor], model: Span = NOWHERE) -> StepProgram:
@@ -59,8 +60,9 @@ def step_program(unit: Unit, outputs: Mapping[str, ir.Tensor], model: Span = NOW
         if not made.remembers:
             reasons.append(Reason(f"{show(length)}: no position depends on earlier ones"))
             continue
+        inputs = {n: made.inputs.get(n) or _at_one(x, length) for n, x in unit.inputs.items() if length in x.shape}
         starts = _starts(made.slots)
-        found.append(StepProgram(unit, length, made.slots, made.outputs, made.updates, starts, made.inputs))
+        found.append(StepProgram(unit, length, made.slots, made.outputs, made.updates, starts, inputs))
     if len(found) == 1:
         return found[0]
     if found:
@@ -69,6 +71,11 @@ def step_program(unit: Unit, outputs: Mapping[str, ir.Tensor], model: Span = NOW
     if not reasons:
         raise NoStep(Reason("no input has an axis of open size"))
     raise NoStep(reasons[0] if len(reasons) == 1 else Reason("; ".join(map(str, reasons))))
+
+
+def _at_one(node: ir.Input, length: sp.Symbol) -> ir.Input:
+    """An input at one position, which no result needs."""
+    return ir.intern(replace(node, shape=tuple(s for s in node.shape if s != length)))
 
 
 def _titled(reason: Reason, length: sp.Symbol, model: Span) -> Reason:
@@ -94,7 +101,7 @@ def _stacked(value: ir.Tensor, loops: tuple[ir.Scan, ...]) -> ir.Tensor:
         return value
     for scan in reversed(loops):
         places, carries = _needed(value, scan)
-        own = {
+        own: dict[ir.Node, ir.Node] = {
             x: ir.intern(replace(x, place=places.index(x.place)))
             for x in ir.schedule((value, *carries))
             if isinstance(x, ir.Step) and x.scan == scan.number and x.kind == "carry"
@@ -112,10 +119,9 @@ def _needed(value: ir.Tensor, scan: ir.Scan) -> tuple[list[int], list[ir.Tensor]
     """The carried values of a loop that a value of its body needs, and how they go on."""
     places: set[int] = set()
     while True:
-        roots = (value, *(scan.carries[k] for k in places))
-        more = {
-            x.place for x in ir.schedule(roots) if isinstance(x, ir.Step) and x.scan == scan.number and x.kind == "carry"
-        }
+        order = ir.schedule((value, *(scan.carries[k] for k in places)))
+        steps = [x for x in order if isinstance(x, ir.Step) and x.scan == scan.number]
+        more = {x.place for x in steps if x.kind == "carry"}
         if more == places:
             return sorted(places), [scan.carries[k] for k in sorted(places)]
         places |= more
