@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.lower import Lowering
@@ -40,6 +41,29 @@ class Stepping(Lowering):
     def element(self, node: ir.Scatter) -> str:
         """What goes to the newest position."""
         return self.full(Body(self, node.ranges).scalar(node.body), node.ranges)
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where the value of an entry goes at the end of a pass: in a loop in a loop, the outer one counts too."""
+
+    low: Lowering
+    target: str
+    loops: tuple[ir.Scan, ...]
+
+    def format(self, step: str) -> str:
+        return self.target.format(*(self.low.steps[x.number] for x in self.loops[:-1]), step)
+
+
+def leaves(low: Lowering, cache: str, slot: Slot, value: ir.Tensor) -> list[ir.Node]:
+    """Let the values of all passes leave the loops at the innermost; gives what must be computed for it."""
+    outer = inner = value
+    for _ in slot.loops[1:]:
+        assert isinstance(inner, ir.Part) and isinstance(inner.of, ir.Scan)
+        inner = inner.of.results[inner.number]
+    low.sinks.setdefault(inner, Sink(low, _one_of(cache, slot), slot.loops))  # type: ignore[arg-type]
+    assert isinstance(outer, ir.Part)
+    return [inner] if inner is outer else [outer.of]
 
 
 def is_entry(node: ir.Node) -> bool:
@@ -96,15 +120,11 @@ def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> st
     prologue += [f"{length} = {room}"] if limited else []
     prologue += needs(unit, model.where)
     prologue += bounds(unit, [x for x in model.inputs if x.name in fixed])
-    roots = list(program.starts.values())
+    roots = _start_roots(low, cache, program)
     state = _states(low, program, roots, prologue)
     prologue += bind_params(low, unit, roots)
     entries = ['"positions": 0', *([f'"length": {room}'] if limited else [])]
     entries += [f'"{s.name}": {s.name}' for s in open_sizes(unit) if s is not program.length]
-    for slot in program.slots:
-        if (start := program.starts.get(slot.name)) is not None and len(start.shape) == len(slot.input.shape):
-            if slot.loops:
-                low.sinks.setdefault(start, _one_of(cache, slot))
     low.line(f"{cache} = {{{', '.join(entries)}}}")
     low.run(roots)
     _fill(low, cache, program)
@@ -116,17 +136,29 @@ def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> st
     return _without_unused(function)
 
 
+def _start_roots(low: Lowering, cache: str, program: StepProgram) -> list[ir.Node]:
+    """What must be computed before the first step; what differs from pass to pass goes to the cache in its loop."""
+    roots: list[ir.Node] = []
+    for slot in program.slots:
+        start = program.starts.get(slot.name)
+        if start is not None:
+            stacked = bool(slot.loops) and len(start.shape) == len(slot.input.shape)
+            roots += leaves(low, cache, slot, start) if stacked else [start]
+    return roots
+
+
 def _fill(low: Lowering, cache: str, program: StepProgram) -> None:
     """Entries that the loops of the starts have not made: empty histories, and starts that passes have in common."""
     groups: dict[tuple[ir.Scan, ...], list[tuple[str, str]]] = {}
+    made: dict[ir.Node, str] = {}
     for slot in program.slots:
         target, shape = _one_of(cache, slot), slot.input.shape[len(slot.loops) :]
         start = program.starts.get(slot.name)
         if start is None:
             sizes = ", ".join(map(size_code, shape)) + ("," if len(shape) == 1 else "")
             value = f"np.zeros(({sizes}), {low.numpy_dtype(slot.input.dtype)})"
-        elif start in low.sinks:
-            value = low.sinks[start]
+        elif slot.loops and len(start.shape) == len(slot.input.shape):
+            value = made.setdefault(start, target)
         else:
             value = low.tensor(start)
         if value != target:
@@ -159,15 +191,17 @@ def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
     prologue += bounds(unit, [x for x in model.inputs if x.name in program.inputs])
     changing = {x.name for x in program.slots if x.kind == "state"}
     updates = {k: x for k, x in program.updates.items() if k in changing}
-    roots = [*program.outputs.values(), *updates.values()]
+    roots: list[ir.Node] = list(program.outputs.values())
+    for slot in program.slots:
+        if slot.kind == "state":
+            next_value = updates[slot.name]
+            roots += leaves(low, cache, slot, next_value) if slot.loops else [next_value]
     state = _states(low, program, roots, prologue)
     prologue += bind_params(low, unit, roots)
     for slot in program.slots:
         cut = "[" + ", ".join([*[":"] * slot.axis, f":{length}"]) + "]" if slot.kind == "history" else ""
         if slot.loops:
             low.stars[slot.input] = _one_of(cache, slot) + cut
-            if slot.kind == "state":
-                low.sinks[updates[slot.name]] = _one_of(cache, slot)
         else:
             ending = {"history": "_seen", "state": "_before"}.get(slot.kind, "")
             low.names[slot.input] = low.fresh(slot.name + ending)
@@ -175,7 +209,8 @@ def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
     low.run(roots)
     text.used |= low.used
     outputs = {k: low.tensor(x) for k, x in program.outputs.items()}
-    epilogue = [f'{cache}["{k}"] = {low.tensor(x)}' for k, x in updates.items() if x not in low.sinks]
+    alone = {x.name for x in program.slots if not x.loops}
+    epilogue = [f'{cache}["{k}"] = {low.tensor(x)}' for k, x in updates.items() if k in alone]
     epilogue.append(f'{cache}["positions"] = {length}')
     shown = next(iter(outputs.values()))
     if len(outputs) > 1:

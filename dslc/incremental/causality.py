@@ -23,6 +23,7 @@ from dslc.source import NOWHERE, Source, Span
 
 #: what a summand must be to have no part in a reduction
 NEUTRAL: dict[str, Value] = {"sum": 0.0, "prod": 1.0, "max": -INF, "min": INF, "any": False, "all": True}
+NEUTRAL |= {"argmax": -INF, "argmin": INF}  # the first of equals, and the first position is never later than another
 RUNNING = ("cumsum", "cumprod", "cummax", "cummin")
 
 
@@ -246,8 +247,10 @@ class Causality:
         for a in axes:
             for b in axes:
                 value = self._value_beyond(node.body, b, a) if a != b else None
-                kept = node.op is None or node.op in ("max", "min", "any", "all") or value == NEUTRAL.get(node.op)
-                if value is not None and kept:
+                # a reduction of equal values is that value, or if it is neutral
+                same = node.op in (None, "max", "min", "any", "all")
+                neutral = node.op in ("sum", "prod") and value == NEUTRAL[node.op]
+                if value is not None and (same or neutral):
                     found[a, b] = value
         return found
 
