@@ -181,7 +181,11 @@ class _Derivation:
         return NoStep(self.facts.late.get(node) or self.facts.reason(node, text))
 
     def check_width(self, node: ir.Node, sizes: Sequence[Size]) -> None:
-        """A step may go over the past, but not over all pairs of positions."""
+        """A step may go over the past, but not over all pairs of positions; and the first step must have all axes."""
+        for size in sizes:
+            if self.facts.grows(size) and not FACTS.nonnegative(tidy(size - 1)):
+                text = f"has an axis of {show(size)}, which the first steps do not have"
+                raise NoStep(self.facts.reason(node, text))
         if sum(map(self.facts.grows, sizes)) > 1:
             raise self.refuse(node, "is needed for all pairs of positions at each step")
 
@@ -323,10 +327,10 @@ class _Derivation:
             for axis, place in enumerate(s.places):
                 if axis in now:
                     continue
+                if s.outside is None:
+                    self.check_inside(node, place, s.tensor.shape[axis], sizes)
                 if isinstance(place, ir.Data):
                     place = ir.intern(ir.Data(done[place.value], place.mode))
-                elif isinstance(place, ir.Affine) and s.outside is None:
-                    self.check_inside(node, place, sizes)
                 places.append(place)
             outside = None if s.outside is None else done[s.outside]
             shape = without(s.tensor.shape, now)
@@ -345,14 +349,21 @@ class _Derivation:
     def is_now(self, place: ir.Place) -> bool:
         return isinstance(place, ir.Affine) and not place.terms and place.offset == self.newest
 
-    def check_inside(self, node: ir.Node, place: ir.Affine, sizes: Sequence[Size]) -> None:
-        """A place that depends on the length must be there from the first step on."""
-        if not self.facts.grows(place.offset) or place.mode != "inside":
+    def check_inside(self, node: ir.Node, place: ir.Place, size: Size, sizes: Sequence[Size]) -> None:
+        """A place that is inside at the full length must be so from the first step on."""
+        if isinstance(place, ir.At) or place.mode != "inside":
             return
-        low = lowest(Linear(dict(place.terms), place.offset), sizes)
-        if low is None or not FACTS.nonnegative(low):
-            text = f"reads position {show(place.offset)}, which the first steps do not have"
-            raise NoStep(self.facts.reason(node, text))
+        if isinstance(place, ir.Data):
+            if self.facts.grows(size):
+                raise NoStep(self.facts.reason(node, "reads positions that are data"))
+            return
+        whole = Linear(dict(place.terms), place.offset)
+        low = lowest(whole, sizes) if self.facts.grows(place.offset) else 0
+        high = highest(whole, sizes) if self.facts.grows(size) else 0
+        top = tidy(size - 1) if self.facts.grows(size) else 0
+        if low is None or high is None or not (FACTS.nonnegative(low) and FACTS.nonnegative(tidy(top - high))):
+            at = show(place.offset) if not place.terms else "of another one"
+            raise NoStep(self.facts.reason(node, f"reads position {at}, which the first steps do not have"))
 
     def _scatter(self, node: ir.Scatter, now: Now) -> Rule:
         variables: list[int] = []

@@ -61,7 +61,7 @@ def step_program(unit: Unit, outputs: Mapping[str, ir.Tensor], model: Span = NOW
             reasons.append(Reason(f"{show(length)}: no position depends on earlier ones"))
             continue
         inputs = {n: made.inputs.get(n) or _at_one(x, length) for n, x in unit.inputs.items() if length in x.shape}
-        starts = _starts(made.slots)
+        starts = starts_of(made.slots)
         found.append(StepProgram(unit, length, made.slots, made.outputs, made.updates, starts, inputs))
     if len(found) == 1:
         return found[0]
@@ -86,7 +86,7 @@ def _titled(reason: Reason, length: sp.Symbol, model: Span) -> Reason:
     return replace(reason, text=f"{show(length)}: {reason.text}", of=of)
 
 
-def _starts(slots: list[Slot]) -> dict[str, ir.Tensor]:
+def starts_of(slots: list[Slot]) -> dict[str, ir.Tensor]:
     """The entries of the cache before the first position, but for histories.
 
     One that differs from pass to pass of the loops around it has an axis for each loop in front.
