@@ -172,10 +172,16 @@ class _Derivation:
             self.reaches[node] = None
         return node, now
 
+    def always_inside(self, place: ir.Place, size: Size, sizes: Sequence[Size]) -> bool:
+        """Is a place a variable over the whole axis, or the step of a loop over it?"""
+        if isinstance(place, ir.At):
+            return place.offset == 0 and self.facts.scans[place.step.scan].length == size
+        return isinstance(place, ir.Affine) and any(place is ir.plain(n) and size == x for n, x in enumerate(sizes))
+
     def is_only_outside(self, s: ir.Read, axis: int, sizes: Sequence[Size]) -> bool:
         """Are all other places of a read certainly inside?"""
         pairs = [(x, size) for a, (x, size) in enumerate(zip(s.places, s.tensor.shape, strict=True)) if a != axis]
-        return all(_always_inside(x, size, sizes) for x, size in pairs)
+        return all(self.always_inside(x, size, sizes) for x, size in pairs)
 
     def refuse(self, node: ir.Node, text: str) -> NoStep:
         return NoStep(self.facts.late.get(node) or self.facts.reason(node, text))
@@ -210,6 +216,8 @@ class _Derivation:
 
     def _input(self, node: ir.Input, now: Now) -> Rule:
         yield from ()
+        if len(now) != 1 or any(map(self.facts.grows, without(node.shape, now))):
+            raise self.refuse(node, "is needed at other positions than the newest")
         made = ir.intern(replace(node, shape=without(node.shape, now)))
         self.inputs[node.name] = made
         return made
@@ -341,7 +349,7 @@ class _Derivation:
                 assert isinstance(place, ir.Affine)
                 places[axis] = ir.affine(place.terms, tidy(place.offset - self.newest + reach))
                 outside = None
-            if all(_always_inside(x, size, sizes) for x, size in zip(places, shape, strict=True)):
+            if all(self.always_inside(x, size, sizes) for x, size in zip(places, shape, strict=True)):
                 outside = None
             done[s] = ir.intern(ir.Read(made, tuple(places), s.dtype, outside))  # type: ignore[arg-type]
         return done[root]
@@ -485,10 +493,3 @@ class _Derivation:
         for k, (slot, value) in enumerate(leaving, len(groups["result"])):
             self.cache.stacked(scan, made, slot, k, value)
         return made
-
-
-def _always_inside(place: ir.Place, size: Size, sizes: Sequence[Size]) -> bool:
-    """Is a place a variable over the whole axis, or a position that the step has?"""
-    if isinstance(place, ir.At):
-        return True
-    return isinstance(place, ir.Affine) and any(place is ir.plain(n) and sizes[n] == size for n in range(len(sizes)))
