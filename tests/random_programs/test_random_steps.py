@@ -20,6 +20,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.build import build
 from dslc.ir.interpret import Interpreter
 from dslc.ir.verify import verify
+from dslc.passes.transform import everything
 from dslc.pipeline import EARLY
 
 #: how many programs had a step, and of which kind the entries of their caches were
@@ -50,6 +51,10 @@ class Steps:
         self.case, self.outputs, self.made, self.length = case, outputs, made, length
         self.sizes = case.program.sizes
         self.seed = case.program.seed
+        # a derivative along a direction leaves inputs behind that no result depends on
+        shapes = Interpreter({}, self.sizes)
+        unknown = [x for x in everything(outputs) if isinstance(x, ir.Input) and x.name not in case.values]
+        self.values = {**case.values, **{x.name: np.zeros(shapes.shape(x.shape)) for x in unknown}}
 
     def axis(self, node: ir.Tensor) -> int | None:
         return node.shape.index(self.length) if self.length in node.shape else None
@@ -59,7 +64,7 @@ class Steps:
 
     def check(self) -> None:
         verify([*self.made.outputs.values(), *self.made.updates.values()])
-        whole = self.machine(self.case.values, self.sizes[self.length.name]).run(self.outputs)
+        whole = self.machine(self.values, self.sizes[self.length.name]).run(self.outputs)
         cache = self.start()
         for t in range(self.sizes[self.length.name]):
             found = self.step(cache, t)
@@ -74,7 +79,7 @@ class Steps:
         return at | ({k: whole[k] for k, a in axes.items() if a is None} if last else {})
 
     def start(self) -> dict[str, Any]:
-        values = self.machine(self.case.values, 1).run(starts_of(self.made.slots))
+        values = self.machine(self.values, 1).run(starts_of(self.made.slots))
         return {x.name: self.first(x, values.get(x.name)) for x in self.made.slots}
 
     def first(self, slot: Slot, value: Any) -> Any:
@@ -88,8 +93,8 @@ class Steps:
                 widths[len(slot.loops) + slot.axis] = (0, 1)
                 cache[slot.name] = np.pad(cache[slot.name], widths)
         nodes = {n: x for n, x in self.case.inputs.items() if n in self.made.inputs}
-        now = {n: np.take(self.case.values[n], t, self.axis(x)) for n, x in nodes.items()}
-        rest = {n: x for n, x in self.case.values.items() if n not in now}
+        now = {n: np.take(self.values[n], t, self.axis(x)) for n, x in nodes.items()}
+        rest = {n: x for n, x in self.values.items() if n not in now}
         given = {slot.input.name: cache[slot.name] for slot in self.made.slots}
         machine = self.machine({**rest, **now, **given}, t + 1)
         cache |= machine.run(self.made.updates)
