@@ -7,8 +7,7 @@ filled. Entries of loops are kept one for each pass: `cache[f"attention.k.{l}"]`
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.lower import Lowering
@@ -43,16 +42,14 @@ class Stepping(Lowering):
         return self.full(Body(self, node.ranges).scalar(node.body), node.ranges)
 
 
-@dataclass(frozen=True)
-class Sink:
+class Sink(str):
     """Where the value of an entry goes at the end of a pass: in a loop in a loop, the outer one counts too."""
 
-    low: Lowering
-    target: str
-    loops: tuple[ir.Scan, ...]
+    steps: Mapping[int, str]
+    outer: Sequence[ir.Scan]
 
-    def format(self, step: str) -> str:
-        return self.target.format(*(self.low.steps[x.number] for x in self.loops[:-1]), step)
+    def format(self, *step: object, **_: object) -> str:
+        return str.format(self, *(self.steps[x.number] for x in self.outer), *step)
 
 
 def leaves(low: Lowering, cache: str, slot: Slot, value: ir.Tensor) -> list[ir.Node]:
@@ -61,7 +58,9 @@ def leaves(low: Lowering, cache: str, slot: Slot, value: ir.Tensor) -> list[ir.N
     for _ in slot.loops[1:]:
         assert isinstance(inner, ir.Part) and isinstance(inner.of, ir.Scan)
         inner = inner.of.results[inner.number]
-    low.sinks.setdefault(inner, Sink(low, _one_of(cache, slot), slot.loops))  # type: ignore[arg-type]
+    sink = Sink(_one_of(cache, slot))
+    sink.steps, sink.outer = low.steps, slot.loops[:-1]
+    low.sinks.setdefault(inner, sink)
     assert isinstance(outer, ir.Part)
     return [inner] if inner is outer else [outer.of]
 
