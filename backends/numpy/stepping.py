@@ -118,7 +118,7 @@ def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> st
     prologue += [f"{symbol} = {code}" for symbol, code in sizes.items()]
     prologue += [f"{length} = {room}"] if limited else []
     prologue += needs(unit, model.where)
-    prologue += bounds(unit, [x for x in model.inputs if x.name in fixed])
+    prologue += bounds(unit, [x for x in model.inputs if x.name in fixed and (limited or not _grows(x, program))])
     roots = _start_roots(low, cache, program)
     state = _states(low, program, roots, prologue)
     prologue += bind_params(low, unit, roots)
@@ -129,6 +129,7 @@ def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> st
     _fill(low, cache, program)
     text.used |= low.used
     arguments = ["params", *fixed, *state, *(["*"] if asked or limited else []), *asked, *([room] if limited else [])]
+    arguments += ["seed=0"] if uses_random(roots) else []
     doc = f"The cache of {model.name} before the first position"
     doc += f", with room for `{room}` positions." if limited else "."
     function = Function("init_cache", arguments, doc, low, prologue, [f"return {cache}"])
@@ -187,7 +188,11 @@ def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
     if bounded(model, program):
         full = f"the cache is full: it has room for {{{cache}['length']}} positions"
         prologue += [f'if {length} > {cache}["length"]:', f'    raise ValueError(f"{full}")']
-    prologue += bounds(unit, [x for x in model.inputs if x.name in program.inputs])
+    given = [x for x in model.inputs if x.name in program.inputs]
+    prologue += bounds(unit, [x for x in given if not _grows(x, program)])
+    if bounded(model, program):  # positions up to the last one that there is room for
+        at_most = [x for x in given if _grows(x, program)]
+        prologue += [re.sub(rf"\b{length}\b", f'{cache}["length"]', x) for x in bounds(unit, at_most)]
     changing = {x.name for x in program.slots if x.kind == "state"}
     updates = {k: x for k, x in program.updates.items() if k in changing}
     roots: list[ir.Node] = list(program.outputs.values())
@@ -218,6 +223,11 @@ def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
     arguments = ["params", cache, *ordered, *state, *(["seed=0"] if uses_random(roots) else [])]
     doc = f"The outputs of {model.name} at one more position, and the cache, which is changed in place."
     return _without_unused(Function("step", arguments, doc, low, prologue, epilogue))
+
+
+def _grows(tensor: p.Tensor, program: StepProgram) -> bool:
+    """Does the bound of the numbers of an input depend on the length of the sequence?"""
+    return program.length in getattr(tensor.below, "free_symbols", ())
 
 
 def _one_of(cache: str, slot: Slot) -> str:

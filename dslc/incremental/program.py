@@ -13,6 +13,7 @@ from dslc.incremental.derive import NoStep, derive
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
 from dslc.ir.rewrite import Substitute
+from dslc.passes.transform import Transform
 from dslc.sizes import show
 from dslc.source import NOWHERE, Span
 
@@ -53,6 +54,7 @@ def step_program(unit: Unit, outputs: Mapping[str, ir.Tensor], model: Span = NOW
     reserved = frozenset((*RESERVED, *(s.name for s in sizes)))
     for length in sizes:
         try:
+            _check_inputs(unit, length)
             made = derive(outputs, length, model.source, reserved)
         except NoStep as none:
             reasons.append(_titled(none.reason, length, model))
@@ -73,6 +75,14 @@ def step_program(unit: Unit, outputs: Mapping[str, ir.Tensor], model: Span = NOW
     raise NoStep(reasons[0] if len(reasons) == 1 else Reason("; ".join(map(str, reasons))))
 
 
+def _check_inputs(unit: Unit, length: sp.Symbol) -> None:
+    """Every input has one position at each step, or none at all; one that no result needs, too."""
+    for name, node in unit.inputs.items():
+        growing = [s for s in node.shape if length in getattr(s, "free_symbols", ())]
+        if growing not in ([], [length]):
+            raise NoStep(Reason(f"`{name}` has the sequence along more than one axis, or not as such"))
+
+
 def _at_one(node: ir.Input, length: sp.Symbol) -> ir.Input:
     """An input at one position, which no result needs."""
     return ir.intern(replace(node, shape=tuple(s for s in node.shape if s != length)))
@@ -91,7 +101,28 @@ def starts_of(slots: list[Slot]) -> dict[str, ir.Tensor]:
 
     One that differs from pass to pass of the loops around it has an axis for each loop in front.
     """
-    return {x.name: _stacked(x.start, x.loops) for x in slots if x.start is not None}
+    return {x.name: _Pruned().tensor(_stacked(x.start, x.loops)) for x in slots if x.start is not None}
+
+
+class _Pruned(Transform):
+    """Values without what only other values of the same node need: that may depend on the sequence."""
+
+    def visit(self, node: ir.Node) -> ir.Node:
+        match node:
+            case ir.Part(of=ir.Custom() as custom):
+                return custom.values[node.number]
+            case ir.Part(of=ir.Scan() as scan):
+                carry = node.number - len(scan.results)
+                made = _restricted(scan, scan.results[node.number] if carry < 0 else scan.carries[carry])
+                return made if carry < 0 else _last(node, scan, carry)
+        return node
+
+
+def _last(node: ir.Part, scan: ir.Scan, carry: int) -> ir.Part:
+    """A carried value after the last step of a loop that has no more than it needs."""
+    places, _ = _needed(scan.carries[carry], scan, {carry})
+    part = _restricted(scan, None, set(places))
+    return ir.intern(replace(node, of=part.of, number=places.index(carry)))
 
 
 def _stacked(value: ir.Tensor, loops: tuple[ir.Scan, ...]) -> ir.Tensor:
@@ -100,28 +131,38 @@ def _stacked(value: ir.Tensor, loops: tuple[ir.Scan, ...]) -> ir.Tensor:
     if not any(isinstance(x, ir.Step) and x.scan in numbers for x in ir.schedule((value,))):
         return value
     for scan in reversed(loops):
-        places, carries = _needed(value, scan)
-        own: dict[ir.Node, ir.Node] = {
-            x: ir.intern(replace(x, place=places.index(x.place)))
-            for x in ir.schedule((value, *carries))
-            if isinstance(x, ir.Step) and x.scan == scan.number and x.kind == "carry"
-        }
-        if any(a is not b for a, b in own.items()):
-            change = Substitute({}, plain=own)
-            value, carries = change.tensor(value), [change.tensor(x) for x in carries]
-        starts = tuple(scan.starts[k] for k in places)
-        made = ir.Scan(scan.number, scan.length, scan.reverse, starts, tuple(carries), (value,), scan.name, scan.span)
-        value = ir.intern(ir.Part(ir.intern(made), 0, value.dtype, (scan.length, *value.shape), value.name))
+        value = _restricted(scan, value)
     return value
 
 
-def _needed(value: ir.Tensor, scan: ir.Scan) -> tuple[list[int], list[ir.Tensor]]:
-    """The carried values of a loop that a value of its body needs, and how they go on."""
-    places: set[int] = set()
+def _restricted(scan: ir.Scan, value: ir.Tensor | None, wanted: set[int] | None = None) -> ir.Part:
+    """One value of the body of a loop for all steps, in a loop with the carried values that it needs."""
+    places, carries = _needed(value, scan, wanted or set())
+    roots = [*carries, *([] if value is None else [value])]
+    own: dict[ir.Node, ir.Node] = {
+        x: ir.intern(replace(x, place=places.index(x.place)))
+        for x in ir.schedule(tuple(roots))
+        if isinstance(x, ir.Step) and x.scan == scan.number and x.kind == "carry"
+    }
+    if any(a is not b for a, b in own.items()):
+        change = Substitute({}, plain=own)
+        carries = [change.tensor(x) for x in carries]
+        value = None if value is None else change.tensor(value)
+    starts = tuple(scan.starts[k] for k in places)
+    results = () if value is None else (value,)
+    made = ir.Scan(scan.number, scan.length, scan.reverse, starts, tuple(carries), results, scan.name, scan.span)
+    first = carries[0] if value is None else value
+    shape = first.shape if value is None else (scan.length, *first.shape)
+    return ir.intern(ir.Part(ir.intern(made), 0, first.dtype, shape, first.name))
+
+
+def _needed(value: ir.Tensor | None, scan: ir.Scan, wanted: set[int]) -> tuple[list[int], list[ir.Tensor]]:
+    """The carried values of a loop that a value of its body needs, those wanted anyway, and how they go on."""
+    places = set(wanted)
     while True:
-        order = ir.schedule((value, *(scan.carries[k] for k in places)))
+        order = ir.schedule((*([] if value is None else [value]), *(scan.carries[k] for k in places)))
         steps = [x for x in order if isinstance(x, ir.Step) and x.scan == scan.number]
-        more = {x.place for x in steps if x.kind == "carry"}
+        more = places | {x.place for x in steps if x.kind == "carry"}
         if more == places:
             return sorted(places), [scan.carries[k] for k in sorted(places)]
-        places |= more
+        places = more

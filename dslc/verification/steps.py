@@ -45,7 +45,7 @@ def _run(subject: Subject, loaded: Loaded, program: StepProgram, values: dict[st
     params = loaded.packed(unit, values, unit.params)
     options = {"state": loaded.packed(unit, values, unit.states), "seed": subject.seed}
     asked = inspect.signature(module.init_cache).parameters.values()
-    sizes = {x.name: subject.sizes.get(x.name, count) for x in asked if x.kind is x.KEYWORD_ONLY}
+    sizes = {x.name: subject.sizes.get(x.name, count) for x in asked if x.kind is x.KEYWORD_ONLY and x.name != "seed"}
     inputs = {n: x for n, x in unit.inputs.items() if x.role == "input"}
     fixed = [loaded.pack(values[n]) for n in inputs if n not in program.inputs]
     given = {x.name: options[x.name] for x in asked if x.name in options}
