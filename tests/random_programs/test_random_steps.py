@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ from comparison import Case
 from generator import CONSTRUCTS, Program
 from test_random_programs import LONG, QUICK, run
 
+from dslc.compiler import choose
+from dslc.frontend import check_file
 from dslc.incremental.cache import Slot
 from dslc.incremental.derive import Derived, NoStep, derive
 from dslc.incremental.program import open_sizes, starts_of
@@ -22,6 +26,9 @@ from dslc.ir.interpret import Interpreter
 from dslc.ir.verify import verify
 from dslc.passes.transform import everything
 from dslc.pipeline import EARLY
+from dslc.verification.backends import numpy_module
+from dslc.verification.checks import Subject, outputs
+from dslc.verification.steps import has_step, steps
 
 #: how many programs had a step, and of which kind the entries of their caches were
 SEEN: Counter[str] = Counter()
@@ -30,18 +37,18 @@ SEEN: Counter[str] = Counter()
 def check_steps(program: Program) -> None:
     case = Case(program)
     unit = build(case.model, "inference")
-    outputs = dict(unit.outputs)
+    results = dict(unit.outputs)
     for each in EARLY.values():
-        outputs = each(outputs)
+        results = each(results)
     for length in open_sizes(unit):
         SEEN["axes"] += 1
         try:
-            made = derive(outputs, length)
+            made = derive(results, length)
         except NoStep:
             continue
         SEEN["steps"] += 1
         SEEN.update({x.kind for x in made.slots})
-        Steps(case, outputs, made, length).check()
+        Steps(case, results, made, length).check()
 
 
 class Steps:
@@ -101,6 +108,23 @@ class Steps:
         return machine.run(self.made.outputs)
 
 
+def check_module(program: Program) -> None:
+    """The NumPy module agrees, where the program has one sequence."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "program.dsl"
+        path.write_text(program.text, encoding="utf-8")
+        checked = check_file(path)
+        if checked.program is None:
+            return
+        model, train = choose(checked)
+        loaded = numpy_module(path, {}, model.name)
+    subject = Subject(model, train, program.sizes, program.seed)
+    if has_step(loaded) and subject.makes_sense():
+        found = steps(subject, loaded)
+        SEEN["modules"] += 1
+        assert found.ok or not outputs(subject, loaded).ok, (found, program.text)
+
+
 @pytest.mark.parametrize("construct", CONSTRUCTS)
 def test_steps_of_a_few_programs(construct: str) -> None:
     with np.errstate(all="ignore"):
@@ -112,6 +136,19 @@ def test_steps_of_a_few_programs(construct: str) -> None:
 def test_steps_of_many_programs(construct: str) -> None:
     with np.errstate(all="ignore"):
         run(construct, LONG, check_steps, shrink=True)
+
+
+def test_modules_of_a_few_programs_have_the_same_steps() -> None:
+    SEEN.clear()
+    for construct in ("scan", "prefix", "cumsum", "cummax", "for"):
+        run(construct, 2 * QUICK, check_module)
+    assert SEEN["modules"] > 3, dict(SEEN)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("construct", CONSTRUCTS)
+def test_modules_of_many_programs_have_the_same_steps(construct: str) -> None:
+    run(construct, LONG // 4, check_module)
 
 
 def test_the_quick_programs_have_steps_of_every_kind() -> None:
