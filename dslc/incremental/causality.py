@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import sympy as sp
-
 from dslc.incremental.bounds import FACTS, Linear, decided_beyond, highest, step_variable
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
 from dslc.kernels.vanish import INF, Value, value_given
-from dslc.sizes import Size, show, tidy
+from dslc.sizes import Size, Symbol, show, tidy
 from dslc.source import NOWHERE, Source, Span
 
 #: what a summand must be to have no part in a reduction
@@ -48,7 +46,7 @@ class Reason:
 class Causality:
     """What is known of the nodes of a program for one symbol, the length of the sequence."""
 
-    def __init__(self, outputs: Sequence[ir.Tensor], length: sp.Symbol, spec: Source | None = None):
+    def __init__(self, outputs: Sequence[ir.Tensor], length: Symbol, spec: Source | None = None):
         self.length = length
         #: the text of the spec itself, whose lines tell a user more than those of the library
         self.spec = spec

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import sympy as sp
-
 from dslc.incremental.bounds import FACTS, Linear, highest, lowest
 from dslc.incremental.cache import FOLDS, Cache, Slot, is_costly, without
 from dslc.incremental.causality import RUNNING, Causality, Reason, kept_axes
@@ -22,7 +20,7 @@ from dslc.incremental.folding import folded
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, NotAffine, keep
 from dslc.kernels.vanish import value_given
-from dslc.sizes import Size, show, tidy
+from dslc.sizes import Size, Symbol, show, tidy
 from dslc.source import Source
 
 #: axes of a node that are fixed at the newest position
@@ -62,7 +60,7 @@ class Derived:
 
 def derive(
     outputs: Mapping[str, ir.Tensor],
-    length: sp.Symbol,
+    length: Symbol,
     spec: Source | None = None,
     reserved: frozenset[str] = frozenset(),
 ) -> Derived:

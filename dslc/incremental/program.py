@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-import sympy as sp
-
 from dslc.incremental.cache import Slot
 from dslc.incremental.causality import Reason
 from dslc.incremental.derive import NoStep, derive
@@ -14,7 +12,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
 from dslc.ir.rewrite import Substitute
 from dslc.passes.transform import Transform
-from dslc.sizes import show
+from dslc.sizes import Symbol, show
 from dslc.source import NOWHERE, Span
 
 #: entries of a cache that are no values: how many positions it has seen, and for how many it has room
@@ -27,7 +25,7 @@ class StepProgram:
 
     unit: Unit
     #: the number of positions so far, with the newest one
-    length: sp.Symbol
+    length: Symbol
     slots: list[Slot]
     outputs: dict[str, ir.Tensor]
     updates: dict[str, ir.Tensor]
@@ -36,10 +34,10 @@ class StepProgram:
     inputs: dict[str, ir.Input] = field(default_factory=dict)
 
 
-def open_sizes(unit: Unit) -> list[sp.Symbol]:
+def open_sizes(unit: Unit) -> list[Symbol]:
     """The symbols that are the size of an axis of an input."""
     sizes = (s for x in unit.inputs.values() if x.role == "input" for s in x.shape)
-    return list(dict.fromkeys(s for s in sizes if getattr(s, "is_Symbol", False)))
+    return list(dict.fromkeys(s for s in sizes if isinstance(s, Symbol)))
 
 
 def step_program(unit: Unit, outputs: Mapping[str, ir.Tensor], model: Span = NOWHERE) -> StepProgram:
@@ -75,7 +73,7 @@ def step_program(unit: Unit, outputs: Mapping[str, ir.Tensor], model: Span = NOW
     raise NoStep(reasons[0] if len(reasons) == 1 else Reason("; ".join(map(str, reasons))))
 
 
-def _check_inputs(unit: Unit, length: sp.Symbol) -> None:
+def _check_inputs(unit: Unit, length: Symbol) -> None:
     """Every input has one position at each step, or none at all; one that no result needs, too."""
     for name, node in unit.inputs.items():
         growing = [s for s in node.shape if length in getattr(s, "free_symbols", ())]
@@ -83,12 +81,12 @@ def _check_inputs(unit: Unit, length: sp.Symbol) -> None:
             raise NoStep(Reason(f"`{name}` has the sequence along more than one axis, or not as such"))
 
 
-def _at_one(node: ir.Input, length: sp.Symbol) -> ir.Input:
+def _at_one(node: ir.Input, length: Symbol) -> ir.Input:
     """An input at one position, which no result needs."""
     return ir.intern(replace(node, shape=tuple(s for s in node.shape if s != length)))
 
 
-def _titled(reason: Reason, length: sp.Symbol, model: Span) -> Reason:
+def _titled(reason: Reason, length: Symbol, model: Span) -> Reason:
     """A reason with the axis that it is against, and with a line of the spec even if it lies in the library."""
     of = reason.of
     if of is None and reason.span.source is not model.source and model.source.text:

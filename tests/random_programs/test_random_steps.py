@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sympy as sp
 from comparison import Case
 from generator import CONSTRUCTS, Program
 from test_random_programs import LONG, QUICK, run
@@ -26,6 +25,7 @@ from dslc.ir.interpret import Interpreter
 from dslc.ir.verify import verify
 from dslc.passes.transform import everything
 from dslc.pipeline import EARLY
+from dslc.sizes import Symbol
 from dslc.verification.backends import numpy_module
 from dslc.verification.checks import Subject, outputs
 from dslc.verification.steps import has_step, steps
@@ -54,7 +54,7 @@ def check_steps(program: Program) -> None:
 class Steps:
     """A program along one axis."""
 
-    def __init__(self, case: Case, outputs: Mapping[str, ir.Tensor], made: Derived, length: sp.Symbol):
+    def __init__(self, case: Case, outputs: Mapping[str, ir.Tensor], made: Derived, length: Symbol):
         self.case, self.outputs, self.made, self.length = case, outputs, made, length
         self.sizes = case.program.sizes
         self.seed = case.program.seed
