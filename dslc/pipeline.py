@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from dslc.autodiff.reverse import gradients, ones
 from dslc.check import program as p
+from dslc.incremental.program import StepProgram, step_program
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit, build, build_train
 from dslc.passes.deviations import drop_deviations
@@ -42,7 +43,7 @@ LATE: dict[str, Pass] = {
     "gather factors": gather_factors,
 }
 
-GRADIENT, STATE = "gradient ", "state "
+GRADIENT, STATE, NEXT = "gradient ", "state ", "next "
 
 
 @dataclass
@@ -72,6 +73,18 @@ def forward(model: p.Instance) -> Lowered:
     """The outputs of a model for inference."""
     unit = build(model, "inference")
     return _run(Lowered(unit, dict(unit.outputs)), EARLY | LATE)
+
+
+def stepping(model: p.Instance) -> StepProgram:
+    """One step of a sequence model for inference; raises NoStep with the reason where there is none."""
+    unit = build(model, "inference")
+    program = _run(Lowered(unit, dict(unit.outputs)), EARLY)
+    made = step_program(unit, program.outputs, model.span)
+    found = _run(Lowered(unit, {**made.outputs, **{NEXT + k: x for k, x in made.updates.items()}}), LATE)
+    made.outputs = {k: x for k, x in found.outputs.items() if not k.startswith(NEXT)}
+    made.updates = {k.removeprefix(NEXT): x for k, x in found.outputs.items() if k.startswith(NEXT)}
+    made.starts = _run(Lowered(unit, made.starts), LATE).outputs
+    return made
 
 
 def evaluation(train: p.TrainProgram) -> Lowered:

@@ -62,6 +62,21 @@ def simplified(spec: Spec) -> str:
     return show(spec.lowered().stages[-1][1])
 
 
+def stepped(spec: Spec) -> str:
+    """The program of one step of a sequence model, and that of its cache before the first; or why there is none."""
+    from dslc.incremental.derive import NoStep
+
+    try:
+        made = pipeline.stepping(spec.model)
+    except NoStep as none:
+        raise NoStage(f"there is no step of `{spec.model.name}`: {none}") from none
+    kinds = ", ".join(f"{x.name} ({x.kind})" for x in made.slots)
+    after = show({**made.outputs, **{f"next {k}": x for k, x in made.updates.items()}})
+    before = ["# before the first position", show(made.starts)] if made.starts else []
+    length = show_size(made.length)
+    return "\n".join([f"# one more position along {length}; the cache has {kinds}", after, *before])
+
+
 def code(spec: Spec) -> str:
     from dslc.compiler import compile_text
 
@@ -127,6 +142,7 @@ STAGES: dict[str, Callable[[Spec], str]] = {
     "ir": built,
     "grad": differentiated,
     "simplified": simplified,
+    "step": stepped,
     "fused": fused,
     "kernels": kernels,
     "code": code,

@@ -16,6 +16,7 @@ from dslc.backends.numpy.weights import SAVE, SAVE_WITH_STATE
 from dslc import pipeline
 from dslc.check import program as p
 from dslc.check.dependence import tensors_in
+from dslc.incremental.derive import NoStep
 from dslc.ir import nodes as ir
 from dslc.ir.build import Builder, Unit, Value
 from dslc.passes.factors import gather_factors
@@ -145,6 +146,7 @@ def generate(
     init = init_function(text, unit)
     first = [name for name in ("Space", "in_space") if name in text.used]  # decorators must be known
     blocks = [header, tables, *(HELPERS[name] for name in first), init, *(f.text() for f in parts)]
+    blocks += step_texts(text, model)
     if train is not None and optimizer is not None:
         blocks += optimizer_functions(text, train, optimizer, unit)
     helpers = "\n\n\n".join(helper_texts(text.used - set(first)))
@@ -154,6 +156,16 @@ def generate(
         "# ---- what the functions above are made of ----\n" + ENTRY.rstrip() + ("\n\n\n" + helpers if helpers else "")
     )
     return "\n\n\n".join(b.strip("\n") for b in blocks) + "\n"
+
+
+def step_texts(text: ModuleText, model: p.Instance) -> list[str]:
+    """The functions that run a sequence model one position at a time, where it can be run so."""
+    from dslc.backends.numpy.stepping import step_functions
+
+    try:
+        return step_functions(text, model, pipeline.stepping(model))
+    except NoStep:
+        return []
 
 
 def helper_texts(used: set[str]) -> list[str]:

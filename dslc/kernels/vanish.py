@@ -21,9 +21,15 @@ def value_where_not(root: ir.Scalar, test: ir.Scalar) -> Value:
     >>> value_where_not(ir.op("*", (shown, ir.var(1)), "float"), test)
     0.0
     """
+    return value_given(root, lambda s: False if s is test else None)
+
+
+def value_given(root: ir.Scalar, known: Callable[[ir.Scalar], Value]) -> Value:
+    """The value of a scalar, if it follows from the values of scalars in it that are `known`."""
     done: dict[ir.Scalar, Value] = {}
     for s in ir.scalars(root):
-        done[s] = False if s is test else _value(s, [done[x] for x in ir.operands(s)])
+        given = known(s)
+        done[s] = _value(s, [done[x] for x in ir.operands(s)]) if given is None else given
     return done[root]
 
 

@@ -14,6 +14,7 @@ from dslc.training.errors import RunError
 from dslc.verification import checks
 from dslc.verification.backends import BACKENDS, Loaded, Unavailable
 from dslc.verification.sample import draw_sizes, fits, open_sizes
+from dslc.verification.steps import has_step, steps
 
 #: how often sizes are drawn before giving up
 ATTEMPTS = 50
@@ -74,6 +75,8 @@ def verify(
 def of_backend(subject: checks.Subject, loaded: Loaded, first: Loaded) -> list[checks.Check]:
     """The checks of one backend; others than the first must also train as the first does."""
     rows = [checks.outputs(subject, loaded)]
+    if has_step(loaded):
+        rows.append(steps(subject, loaded))
     if subject.train is not None:
         rows += checks.training(subject, loaded)
         rows.append(checks.evaluation(subject, loaded))

@@ -117,4 +117,4 @@ def test_stages_are_completed() -> None:
     from click.shell_completion import ShellComplete
 
     found = ShellComplete(cli, {}, "dslc", "_DSLC_COMPLETE").get_completions(["show", "a.dsl", "--stage"], "s")
-    assert [item.value for item in found] == ["simplified"]
+    assert [item.value for item in found] == ["simplified", "step"]

@@ -6,6 +6,7 @@ The word after the fence of a block says what is tested:
     ```dsl error E0113          a spec whose first error is E0113
     ```dsl file=blocks.dsl      saved under that name for the later blocks of the page
     ```console run              each `$ dslc ...` prints what follows it
+    ```python run               runs without an error
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ def blocks(page: Path) -> list[Block]:
 ALL = [block for page in PAGES for block in blocks(page)]
 SPECS = [b for b in ALL if b.language == "dsl"]
 COMMANDS = [b for b in ALL if b.language == "console" and b.info == "run"]
+SCRIPTS = [b for b in ALL if b.language == "python" and b.info == "run"]
 
 
 @pytest.fixture
@@ -96,6 +98,11 @@ def test_commands_in_the_docs_print_what_is_shown(block: Block, folder: Path) ->
         found.append((command, result.output.rstrip()))
     assert found
     assert found == shown
+
+
+@pytest.mark.parametrize("block", SCRIPTS, ids=str)
+def test_scripts_in_the_docs_run(block: Block, folder: Path) -> None:
+    exec(compile(block.text, str(block), "exec"), {"__name__": "snippet"})
 
 
 def test_every_construct_has_an_example() -> None:

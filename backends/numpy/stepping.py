@@ -1,0 +1,278 @@
+"""One step of a sequence model as NumPy text: `init_cache` makes the cache, `step` takes one more position.
+
+Histories are arrays with room for all positions; a step writes the newest element into them and reads the part that is
+filled. Entries of loops are kept one for each pass: `cache[f"attention.k.{l}"]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from dslc.backends.numpy.body import Body
+from dslc.backends.numpy.lower import Lowering
+from dslc.backends.numpy.module import Function, ModuleText, bind_params, bounds, needs, one_of, uses_random
+from dslc.backends.numpy.text import DTYPES, atom, size_code
+
+from dslc.check import program as p
+from dslc.incremental.cache import Slot
+from dslc.incremental.program import StepProgram, open_sizes
+from dslc.ir import nodes as ir
+
+
+class Stepping(Lowering):
+    """Text in which histories grow in place, and buffers move on by one position."""
+
+    def scatter(self, node: ir.Scatter) -> None:
+        base = node.base
+        if base is not None and is_entry(base):
+            name = self.names[node] = self.tensor(base)
+            axis, place = _newest(node)
+            self.line(f"{name}[{', '.join([*[':'] * axis, place])}] = {self.element(node)}", "", node.span)
+        elif isinstance(base, ir.Comp) and isinstance(base.body, ir.Read) and is_entry(base.body.tensor):
+            axis, _ = _newest(node)
+            before, cut = self.tensor(base.body.tensor), ", ".join([*[":"] * axis, "1:"])
+            new = ", ".join([*[":"] * axis, "None"])
+            self.assign(node, f"np.concatenate(({before}[{cut}], {atom(self.element(node))}[{new}]), axis={axis})")
+        else:
+            super().scatter(node)
+
+    def element(self, node: ir.Scatter) -> str:
+        """What goes to the newest position."""
+        return self.full(Body(self, node.ranges).scalar(node.body), node.ranges)
+
+
+class Sink(str):
+    """Where the value of an entry goes at the end of a pass: in a loop in a loop, the outer one counts too."""
+
+    steps: Mapping[int, str]
+    outer: Sequence[ir.Scan]
+
+    def format(self, *step: object, **_: object) -> str:
+        return str.format(self, *(self.steps[x.number] for x in self.outer), *step)
+
+
+def leaves(low: Lowering, cache: str, slot: Slot, value: ir.Tensor) -> list[ir.Node]:
+    """Let the values of all passes leave the loops at the innermost; gives what must be computed for it."""
+    outer = inner = value
+    for _ in slot.loops[1:]:
+        assert isinstance(inner, ir.Part) and isinstance(inner.of, ir.Scan)
+        inner = inner.of.results[inner.number]
+    sink = Sink(_one_of(cache, slot))
+    sink.steps, sink.outer = low.steps, slot.loops[:-1]
+    low.sinks.setdefault(inner, sink)
+    assert isinstance(outer, ir.Part)
+    return [inner] if inner is outer else [outer.of]
+
+
+def is_entry(node: ir.Node) -> bool:
+    """Is a node an entry of the cache, or that of one pass of a loop?"""
+    if isinstance(node, ir.Comp) and ir.slice_of_input(node):
+        assert isinstance(node.body, ir.Read)
+        node = node.body.tensor
+    return isinstance(node, ir.Input) and node.role == "cache"
+
+
+def _newest(node: ir.Scatter) -> tuple[int, str]:
+    """The axis of the positions, and where the newest goes."""
+    for axis, place in enumerate(node.places):
+        if isinstance(place, ir.Affine) and not place.terms:
+            return axis, size_code(place.offset)
+    raise AssertionError("an entry of the cache grows at one position")
+
+
+def step_functions(text: ModuleText, model: p.Instance, program: StepProgram) -> list[str]:
+    """The texts of `init_cache` and `step`."""
+    return [_init_cache(text, model, program), _step(text, model, program)]
+
+
+def _names(low: Lowering, program: StepProgram, inputs: Sequence[str]) -> tuple[str, str]:
+    """What the cache and the room that it has are called: an input may have one of these names."""
+    low.taken |= {s.name for s in open_sizes(program.unit)} | set(inputs)
+    return low.fresh("cache"), next(x for x in ("length", "room", "room_for_positions") if x not in low.taken)
+
+
+def bounded(model: p.Instance, program: StepProgram) -> bool:
+    """Must the number of positions be known when the cache is made?"""
+    sides = [x for c in model.where for x in (c.left, c.right) if not isinstance(x, int)]
+    limited = any(program.length in x.free_symbols for x in sides)
+    return limited or any(x.kind == "history" for x in program.slots)
+
+
+def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
+    unit, length = program.unit, program.length.name
+    fixed = {n: x for n, x in unit.inputs.items() if x.role == "input" and n not in program.inputs}
+    low = Lowering(text.dtype)
+    low.may_block = False
+    cache, room = _names(low, program, list(fixed))
+    prologue: list[str] = []
+    sizes: dict[str, str] = {}
+    for name, node in fixed.items():
+        low.names[node] = name
+        prologue.append(_entry(low, name, node, [str(s) if isinstance(s, int) else f'"{s}"' for s in node.shape]))
+        for axis, size in enumerate(node.shape):
+            if getattr(size, "is_Symbol", False):
+                sizes.setdefault(size.name, f"{name}.shape[{axis}]")  # type: ignore[union-attr]
+    asked = [s.name for s in open_sizes(unit) if s.name not in sizes and s is not program.length]
+    limited = bounded(model, program)
+    prologue += [f"{symbol} = {code}" for symbol, code in sizes.items()]
+    prologue += [f"{length} = {room}"] if limited else []
+    prologue += needs(unit, model.where)
+    prologue += bounds(unit, [x for x in model.inputs if x.name in fixed and (limited or not _grows(x, program))])
+    roots = _start_roots(low, cache, program)
+    state = _states(low, program, roots, prologue)
+    prologue += bind_params(low, unit, roots)
+    entries = ['"positions": 0', *([f'"length": {room}'] if limited else [])]
+    entries += [f'"{s.name}": {s.name}' for s in open_sizes(unit) if s is not program.length]
+    low.line(f"{cache} = {{{', '.join(entries)}}}")
+    low.run(roots)
+    _fill(low, cache, program)
+    text.used |= low.used
+    arguments = ["params", *fixed, *state, *(["*"] if asked or limited else []), *asked, *([room] if limited else [])]
+    arguments += ["seed=0"] if uses_random(roots) else []
+    doc = f"The cache of {model.name} before the first position"
+    doc += f", with room for `{room}` positions." if limited else "."
+    function = Function("init_cache", arguments, doc, low, prologue, [f"return {cache}"])
+    return _without_unused(function)
+
+
+def _start_roots(low: Lowering, cache: str, program: StepProgram) -> list[ir.Node]:
+    """What must be computed before the first step; what differs from pass to pass goes to the cache in its loop."""
+    roots: list[ir.Node] = []
+    for slot in program.slots:
+        start = program.starts.get(slot.name)
+        if start is not None:
+            stacked = bool(slot.loops) and len(start.shape) == len(slot.input.shape)
+            roots += leaves(low, cache, slot, start) if stacked else [start]
+    return roots
+
+
+def _fill(low: Lowering, cache: str, program: StepProgram) -> None:
+    """Entries that the loops of the starts have not made: empty histories, and starts that passes have in common."""
+    groups: dict[tuple[ir.Scan, ...], list[tuple[str, str]]] = {}
+    made: dict[ir.Node, str] = {}
+    for slot in program.slots:
+        target, shape = _one_of(cache, slot), slot.input.shape[len(slot.loops) :]
+        start = program.starts.get(slot.name)
+        if start is None:
+            sizes = ", ".join(map(size_code, shape)) + ("," if len(shape) == 1 else "")
+            value = f"np.zeros(({sizes}), {low.numpy_dtype(slot.input.dtype)})"
+        elif slot.loops and len(start.shape) == len(slot.input.shape):
+            value = made.setdefault(start, target)
+        else:
+            value = low.tensor(start)
+        if value != target:
+            groups.setdefault(slot.loops, []).append((target, value))
+    for loops, lines in groups.items():
+        names = "lkji"[: len(loops)]
+        for name, scan in zip(names, loops, strict=True):
+            low.line(f"for {name} in range({size_code(scan.length)}):")
+            low.indent += 1
+        for target, value in lines:
+            low.line(f"{target.format(*names)} = {value.format(*names) if loops else value}")
+        low.indent -= len(loops)
+
+
+def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
+    unit, length = program.unit, program.length.name
+    low = Stepping(text.dtype)
+    low.may_block = False
+    cache, _ = _names(low, program, list(program.inputs))
+    prologue = [f'{s.name} = {cache}["{s.name}"]' for s in open_sizes(unit) if s is not program.length]
+    ordered = [n for n in unit.inputs if n in program.inputs]
+    for name in ordered:
+        node = program.inputs[name]
+        low.names[node] = name
+        prologue.append(_entry(low, name, node, [size_code(s) for s in node.shape]))
+    prologue.append(f'{length} = {cache}["positions"] + 1')
+    if bounded(model, program):
+        full = f"the cache is full: it has room for {{{cache}['length']}} positions"
+        prologue += [f'if {length} > {cache}["length"]:', f'    raise ValueError(f"{full}")']
+    given = [x for x in model.inputs if x.name in program.inputs]
+    prologue += bounds(unit, [x for x in given if not _grows(x, program)])
+    if bounded(model, program):  # positions up to the last one that there is room for
+        at_most = [x for x in given if _grows(x, program)]
+        prologue += [re.sub(rf"\b{length}\b", f'{cache}["length"]', x) for x in bounds(unit, at_most)]
+    changing = {x.name for x in program.slots if x.kind == "state"}
+    updates = {k: x for k, x in program.updates.items() if k in changing}
+    roots: list[ir.Node] = list(program.outputs.values())
+    for slot in program.slots:
+        if slot.kind == "state":
+            next_value = updates[slot.name]
+            roots += leaves(low, cache, slot, next_value) if slot.loops else [next_value]
+    state = _states(low, program, roots, prologue)
+    prologue += bind_params(low, unit, roots)
+    for slot in program.slots:
+        cut = "[" + ", ".join([*[":"] * slot.axis, f":{length}"]) + "]" if slot.kind == "history" else ""
+        if slot.loops:
+            low.stars[slot.input] = _one_of(cache, slot) + cut
+        else:
+            ending = {"history": "_seen", "state": "_before"}.get(slot.kind, "")
+            low.names[slot.input] = low.fresh(slot.name + ending)
+            prologue.append(f'{low.names[slot.input]} = {cache}["{slot.name}"]{cut}')
+    low.run(roots)
+    text.used |= low.used
+    outputs = {k: low.tensor(x) for k, x in program.outputs.items()}
+    alone = {x.name for x in program.slots if not x.loops}
+    epilogue = [f'{cache}["{k}"] = {low.tensor(x)}' for k, x in updates.items() if k in alone]
+    epilogue.append(f'{cache}["positions"] = {length}')
+    shown = next(iter(outputs.values()))
+    if len(outputs) > 1:
+        shown = "{" + ", ".join(f'"{k}": {v}' for k, v in outputs.items()) + "}"
+    epilogue.append(f"return {shown}, {cache}")
+    arguments = ["params", cache, *ordered, *state, *(["seed=0"] if uses_random(roots) else [])]
+    doc = f"The outputs of {model.name} at one more position, and the cache, which is changed in place."
+    return _without_unused(Function("step", arguments, doc, low, prologue, epilogue))
+
+
+def _grows(tensor: p.Tensor, program: StepProgram) -> bool:
+    """Does the bound of the numbers of an input depend on the length of the sequence?"""
+    return program.length in getattr(tensor.below, "free_symbols", ())
+
+
+def _one_of(cache: str, slot: Slot) -> str:
+    """How an entry is written, to be formatted with the names of the variables of its loops.
+
+    >>> from dslc.ir.nodes import Input
+    >>> _one_of("cache", Slot("state", "h", Input("h", "cache", "f32", ())))
+    'cache["h"]'
+    """
+    if not slot.loops:
+        return f'{cache}["{slot.name}"]'
+    return f'{cache}[f"{slot.name}{".{{{}}}" * len(slot.loops)}"]'
+
+
+def _entry(low: Lowering, name: str, node: ir.Input, shape: Sequence[str]) -> str:
+    inner = ", ".join(shape) + ("," if len(shape) == 1 else "")
+    dtype = low.numpy_dtype(node.dtype) if node.dtype in ("float", "f32") else DTYPES[node.dtype]
+    return f'{name} = entry("{name}", {name}, {dtype}, ({inner}))'
+
+
+def _states(low: Lowering, program: StepProgram, roots: Sequence[ir.Node], prologue: list[str]) -> list[str]:
+    """States of the model, such as running means, where they are needed."""
+    needed = {x for x in ir.schedule(tuple(roots)) if isinstance(x, ir.Input) and x.role == "state"}
+    for path, node in program.unit.inputs.items():
+        if node not in needed:
+            continue
+        if path in program.unit.layers:
+            low.stars[node] = one_of("state", program.unit, path)
+        else:
+            low.names[node] = low.fresh(path)
+            prologue.append(f'{low.names[node]} = state["{path}"]')
+    return ["state"] if needed else []
+
+
+def _without_unused(function: Function) -> str:
+    """The text of a function without lines that give a size or an entry a name which nothing uses."""
+    while True:
+        lines = [*function.prologue, *(x.text for x in function.lowering.lines), *function.epilogue]
+        unused = [
+            x
+            for x in function.prologue
+            if (m := re.fullmatch(r"(\w+) = .*(\.shape\[\d+\]|\[\"[^\"]*\"\].*|[a-z_]+)", x))
+            and not any(re.search(rf"\b{m[1]}\b", y) for y in lines if y != x)
+            and "entry(" not in x
+        ]
+        if not unused:
+            return function.text()
+        function.prologue = [x for x in function.prologue if x not in unused]

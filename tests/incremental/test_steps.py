@@ -1,0 +1,294 @@
+"""One step at a time gives what the whole sequence gives; models that look ahead have no step, and a reason."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dslc import pipeline
+from dslc.compiler import choose, compile_module, compile_text
+from dslc.cost import costs
+from dslc.frontend import check_file
+from dslc.incremental.derive import NoStep
+from tests.incremental.sequences import ROOT, Sequence, agree, run_module, run_program, sequence
+
+#: specs with a step, and what their caches hold
+STEPS = {
+    "transformer/gpt": "history history",
+    "transformer/llama": "history history",
+    "transformer/encoder_decoder": "fixed fixed history history fixed",
+    "transformer/mixture": "history history history state",
+    "recurrent/aft": "history history",
+    "recurrent/lstm": "state state",
+    "recurrent/lru": "fixed state fixed state fixed state",
+    "recurrent/ssm_prefix": "state state state",
+    "recurrent/mamba": "state state",
+    "recurrent/rwkv": "state state state state fixed state",
+    "recurrent/linear_attention": "state state",
+    "recurrent/hippo": "fixed state fixed",
+    "recurrent/echo_state": "state",
+    "recurrent/truncated": "state",
+    "convolution/wavenet": " ".join(["state"] * 8),
+}
+#: specs without one, and why
+NONE = {
+    "transformer/vit": "N: no position depends on earlier ones",
+    "transformer/relative": "T: .* takes in positions that are still to come .*relative.dsl:14",
+    "transformer/hard_attention": "T: .* takes in positions that are still to come .*hard_attention.dsl:14",
+    "recurrent/bidirectional": "T: the scan runs backwards .*bidirectional.dsl:3",
+    "recurrent/gru": "N: no position depends on earlier ones",
+    "convolution/textcnn": "T: .* has an axis of T // 2, which the first steps do not have .*textcnn.dsl:9",
+    "graph/gat": "M: .* adds up over the whole sequence .*gat.dsl:7",
+    "derivatives/gaussian_process": "N: `L` is a `cholesky` of matrices along the sequence .*gaussian_process.dsl:9",
+    "derivatives/hessian": "no input has an axis of open size",
+    "mlp/mlp": "N: no position depends on earlier ones",
+}
+#: kinds of layers that no spec has, as `y` of `x`
+LAYERS = {
+    "gru": "y = x |> gru(3)",
+    "two gru layers": "h = x |> gru(3)\n    y = h |> gru(3)",
+    "grouped queries": "y = x |> grouped_query_attention(4, 2)",
+    "strictly before": "a[n, t, s] = softmax[s](x[n, t, i] * x[n, s, i] if s < t else -inf)\n"
+    "    y[n, t, i] = a[n, t, s] * x[n, s, i]",
+    "a mask by distance": "a[n, t, s] = softmax[s](x[n, t, i] * x[n, s, i] if t - s >= 0 and t - s < 3 else -inf)\n"
+    "    y[n, t, i] = a[n, t, s] * x[n, s, i]",
+    "a mask in the weights": "w[t: T, s: T] = 1.0 / (t + 1) if s <= t else 0\n    y[n, t, i] = w[t, s] * x[n, s, i]",
+    "a causal mean": "y[n, t, i] = sum[s](x[n, s, i] if s <= t else 0) / (t + 1)",
+    "a causal maximum": "y[n, t, i] = max[s](x[n, s, i] if s <= t else -inf)",
+    "running extrema": "a[n, t, i] = cummax[t](x[n, t, i])\n    b[n, t, i] = cummin[t](x[n, t, i])\n    y = a - b",
+    "two steps back": "scan t:\n        h[n, t, i] = 0.5 * h[n, t-1, i] - 0.3 * h[n, t-2, i] + x[n, t, i]\n"
+    "    start h = 0\n    y = h",
+    "a learnt start": "param first: [4] ~ normal\n    begin[n: N, i] = first[i]\n"
+    "    scan t:\n        h[n, t, i] = tanh(h[n, t-1, i] + x[n, t, i])\n    start h = begin\n    y = h",
+    "something outside": "y[n, t: T, i] = (x[n, t - 2, i] else 1.5) + x[n, t, i]",
+    "heads by groups": "g[n, t, h, d] = x[n, t, (h d)] where h = 2, d = 2\n"
+    "    a[n, h, t, s] = softmax[s](g[n, t, h, d] * g[n, s, h, d] if s <= t else -inf)\n"
+    "    m[n, t, h, d] = a[n, h, t, s] * g[n, s, h, d]\n    y[n, t, (h d)] = m[n, t, h, d]",
+    "normalised batches": "y = x |> causal_conv1d(4) |> batch_norm |> causal_conv1d(4, kernel = 3, dilation = 2)",
+    "a scan in a loop in a loop": "h = x\n    for l in 0..2:\n        for k in 0..2:\n            h = h |> gru(4)\n"
+    "    y = h",
+    "attention in a loop": "h = x\n    for l in 0..3:\n        h = h + attention(h, 2)\n    y = h",
+    "sorted channels": "y[n, t, i] = sort[i](x[n, t, i]) + (x[n, t - 1, i] else 0)",
+    "the best so far": "y[n, t, i] = float(argmax[s](x[n, s, i] if s <= t else -inf))",
+}
+#: results for all positions so far, as `y` of `x`
+SUMMARIES = {
+    "the last position": "h = x |> gru(4)\n    y = h[:, T-1, :]",
+    "a mean": "h = x |> gru(4)\n    y[n, i] = mean[t](h[n, t, i])",
+    "attention pooling": "h = x |> gru(4)\n    a[n, t] = softmax[t](sum[i](h[n, t, i]))\n"
+    "    y[n, i] = a[n, t] * h[n, t, i]",
+}
+
+
+def layer(folder: Path, body: str, shape: str = "[N, T, O]") -> Path:
+    file = folder / "layer.dsl"
+    shape = shape.replace("O", "3" if "gru(3)" in body else "4")
+    file.write_text(f"model mixing(x: f32[N, T, 4]) -> y: {shape}:\n    {body}\n")
+    return file
+
+
+def reason(path: Path) -> str:
+    with pytest.raises(NoStep) as none:
+        sequence(path)
+    return str(none.value)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_of_a_spec_are_the_whole_run(name: str) -> None:
+    run = sequence(ROOT / "specs" / f"{name}.dsl")
+    assert " ".join(x.kind for x in run.step.slots) == STEPS[name]
+    agree(run_program(run), run.expected())
+    agree(run_module(run, run.module()), run.expected())
+
+
+@pytest.mark.parametrize("name", NONE)
+def test_a_spec_that_looks_ahead_has_no_step_and_a_reason(name: str) -> None:
+    path = ROOT / "specs" / f"{name}.dsl"
+    assert re.search(NONE[name], reason(path))
+    assert not hasattr(compile_module(path), "step")
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_steps_of_a_layer_are_the_whole_run(name: str, tmp_path: Path) -> None:
+    run = sequence(layer(tmp_path, LAYERS[name]))
+    agree(run_program(run), run.expected())
+    agree(run_module(run, run.module()), run.expected())
+
+
+def test_entries_of_loops_in_loops_are_kept_for_each_pass(tmp_path: Path) -> None:
+    file = tmp_path / "nested.dsl"
+    file.write_text(
+        "layer inner(x: [N, T, 4]) -> y: [N, T, 4]:\n    h = x + diagonal_ssm(x, 3, 4)\n    for k in 0..3:\n"
+        "        h = h + attention(layer_norm(h), 2) + diagonal_ssm(h, 3, 4)\n    y = h\n\n"
+        "model nested(x: f32[N, T, 4]) -> y: [N, T, 4]:\n    h = x |> dense(4)\n    for l in 0..3:\n"
+        "        h = layer_norm(h + inner(h))\n    y = h\n"
+    )
+    run = sequence(file)
+    assert {(x.kind, len(x.loops)) for x in run.step.slots} == {
+        ("state", 1), ("fixed", 1), ("state", 2), ("fixed", 2), ("history", 2)
+    }  # fmt: skip
+    agree(run_program(run), run.expected())
+    agree(run_module(run, run.module()), run.expected())
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_a_result_for_the_whole_sequence_is_that_of_the_positions_so_far(name: str, tmp_path: Path) -> None:
+    run = sequence(layer(tmp_path, SUMMARIES[name], "[N, O]"))
+    agree(run_program(run), run.expected())
+    agree(run_module(run, run.module()), run.expected())
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("y[n, t: T, i] = (x[n, t + 1, i] else 0)", "`y` reads positions that are still to come"),
+        ("y[n, t, i] = x[n, T - 1 - t, i]", "`y` reads a position that depends on the length T"),
+        ("y[n, t: T, i] = x[n, clamp(t + 1), i]", "`y` reads positions that are still to come"),
+        ("y[n, t: T, i] = x[n, wrap(t - 1), i]", "`y` reads positions that wrap around"),
+        ("y[n, t, i] = x[n, t, i] - sum[s](x[n, s, i])", "`y` takes in positions that are still to come"),
+        ("y[n, t, i] = x[n, t, i] / T", "`y` depends on the length T"),
+        ("y[n, t, i] = sum[s](x[n, s, i] if s >= t else 0)", "`y` takes in positions that are still to come"),
+        ("y[n, t, i] = sum[s](x[n, s, i] if s <= t + 1 else 0)", "`y` takes in positions that are still to come"),
+        ("y[n, t, i] = max[s](x[n, s, i] if s <= t else 0)", "`y` takes in positions that are still to come"),
+        ("y[n, t, i] = prod[s](x[n, s, i] if s <= t else 0)", "`y` takes in positions that are still to come"),
+        (
+            "a[n, t, s] = softmax[s](x[n, t, i] * x[n, s, i] if s <= t else -1e9)\n"
+            "    y[n, t, i] = a[n, t, s] * x[n, s, i]",
+            "takes in positions that are still to come .* for `a`",
+        ),
+        ("y[n, t, i] = sort[t](x[n, t, i])", "`y` is a `sort` along the whole sequence"),
+        ("h = x |> gru(4)\n    y[n, t, i] = h[n, t, i] - h[n, T-1, i]", "depends on the length T"),
+    ],
+)
+def test_what_looks_ahead_is_refused_with_its_line(body: str, why: str, tmp_path: Path) -> None:
+    found = reason(layer(tmp_path, body))
+    assert re.search(why, found), found
+    assert re.search(r"layer.dsl:\d", found), found
+
+
+def test_a_position_that_the_first_steps_do_not_have_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "late.dsl"
+    file.write_text(
+        "model late(x: f32[N, T, 4]) -> y: [N, 4] where T >= 3:\n    h = x |> gru(4)\n    y = h[:, T-3, :]\n"
+    )
+    assert "reads position T - 3, which the first steps do not have" in reason(file)
+
+
+# ---- work ------------------------------------------------------------------------------------------------
+
+
+def operations(run: Sequence, length: int) -> tuple[int, int]:
+    """Of a step after so many positions, and of a whole run over them; all other open sizes are 3."""
+    one = [*run.step.outputs.values(), *run.step.updates.values()]
+    sizes = {**run.sizes, run.length: length}
+    found = [sum(row.cost.at(sizes).operations for row in costs(x)) for x in (one, run.forward.outputs.values())]
+    step, whole = found
+    assert isinstance(step, int) and isinstance(whole, int)
+    return step, whole
+
+
+@pytest.mark.parametrize("name", [x for x in STEPS if STEPS[x].count("history") == 0])
+def test_the_work_of_a_recurrence_does_not_grow(name: str) -> None:
+    run = sequence(ROOT / "specs" / f"{name}.dsl")
+    assert operations(run, 1)[0] == operations(run, 1000)[0] > 0
+    assert not any(run.step.length in x.input.shape for x in run.step.slots)
+
+
+@pytest.mark.parametrize("name", [x for x in STEPS if STEPS[x].count("history") > 0])
+def test_the_work_of_attention_grows_with_the_past_alone(name: str) -> None:
+    run = sequence(ROOT / "specs" / f"{name}.dsl")
+    first, second, third = (operations(run, n)[0] for n in (1000, 2000, 3000))
+    assert third - second == second - first > 0
+    # the step in the middle costs what the whole run costs for each position
+    assert operations(run, 1000)[0] <= 1.05 * operations(run, 2000)[1] / 2000
+
+
+def test_a_causal_sum_goes_on_without_a_history(tmp_path: Path) -> None:
+    run = sequence(layer(tmp_path, LAYERS["a causal mean"]))
+    assert [x.kind for x in run.step.slots] == ["state"]
+
+
+def test_what_does_not_depend_on_the_tokens_is_computed_once() -> None:
+    text = compile_text(ROOT / "specs/transformer/encoder_decoder.dsl")
+    _, made = text.split("\ndef init_cache(")
+    before, after = made.split("\ndef step(")
+    assert "encoder_block" in before and "encoder_block" not in after.split("\ndef ")[0]
+
+
+# ---- the module ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def gpt() -> Any:
+    return compile_module(ROOT / "specs/transformer/gpt.dsl", dtype="f64", depth=2)
+
+
+def test_a_full_cache_is_an_error(gpt: Any) -> None:
+    params = gpt.init()
+    cache = gpt.init_cache(params, N=1, length=2)
+    for _ in range(2):
+        _, cache = gpt.step(params, cache, np.array([1]))
+    with pytest.raises(ValueError, match="the cache is full: it has room for 2 positions"):
+        gpt.step(params, cache, np.array([1]))
+
+
+def test_a_cache_longer_than_the_model_allows_is_an_error(gpt: Any) -> None:
+    with pytest.raises(ValueError, match=r"gpt\.dsl:19 needs T <= context, found T = 65"):
+        gpt.init_cache(gpt.init(), N=1, length=65)
+
+
+@pytest.mark.parametrize(
+    ("token", "message"),
+    [
+        (np.array([1]), "token: expected 2 along axis 0, found 1"),
+        (np.array([[1], [2]]), "token: expected 1 axes"),
+        (np.array([1, 65]), "token: expected 0 <= value < 65, found 65"),
+    ],
+)
+def test_a_wrong_token_is_an_error_and_leaves_the_cache(gpt: Any, token: Any, message: str) -> None:
+    params = gpt.init()
+    cache = gpt.init_cache(params, N=2, length=4)
+    with pytest.raises(ValueError, match=message):
+        gpt.step(params, cache, token)
+    assert cache["positions"] == 0
+    assert not any(np.any(x) for x in cache.values() if isinstance(x, np.ndarray))
+
+
+def test_a_copy_of_a_cache_goes_on_by_itself(gpt: Any) -> None:
+    params = gpt.init()
+    cache = gpt.init_cache(params, N=1, length=4)
+    _, cache = gpt.step(params, cache, np.array([1]))
+    other = {k: x.copy() if isinstance(x, np.ndarray) else x for k, x in cache.items()}
+    a, _ = gpt.step(params, cache, np.array([2]))
+    gpt.step(params, other, np.array([3]))
+    full = gpt.forward(params, np.array([[1, 2]]))
+    np.testing.assert_allclose(a, full[:, 1], rtol=1e-9)
+
+
+def test_outputs_stay_as_they_were_when_the_cache_goes_on(tmp_path: Path) -> None:
+    """A result may be an entry of the cache itself."""
+    module = compile_module(layer(tmp_path, LAYERS["two steps back"]), dtype="f64")
+    params = module.init()
+    cache = module.init_cache(params, N=1)
+    first, cache = module.step(params, cache, np.ones((1, 4)))
+    kept = first.copy()
+    module.step(params, cache, np.ones((1, 4)))
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_a_step_in_f32_is_in_f32() -> None:
+    module = compile_module(ROOT / "specs/recurrent/rwkv.dsl")
+    params = module.init()
+    cache = module.init_cache(params, N=2)
+    logits, cache = module.step(params, cache, np.array([1, 2]))
+    assert logits.dtype == np.float32
+    assert {x.dtype for x in cache.values() if isinstance(x, np.ndarray)} == {np.dtype(np.float32)}
+
+
+def test_deep_models_have_the_step_of_shallow_ones() -> None:
+    model, _ = choose(check_file(ROOT / "specs/transformer/gpt.dsl", {"depth": 48}))
+    assert len(pipeline.stepping(model).slots) == 2
