@@ -79,6 +79,15 @@ def beside(order: Sequence[ir.Node]) -> list[ir.Node]:
     return out
 
 
+class Nested(str):
+    """Where a value goes at the end of a pass of a loop inside of others: the steps of those are known."""
+
+    around: tuple[str, ...] = ()
+
+    def format(self, *step: object, **_: object) -> str:
+        return str.format(self, *self.around, *step)
+
+
 @dataclass
 class Lowering:
     """The text of one function body."""
@@ -675,17 +684,18 @@ class Lowering:
         taken = set(self.taken) - {step}
         self.steps[node.number] = step
         self.loops.append(step)
+        passed = self.passed_on(node, parts, step)
         self.settle(node, parts)
         before = set(self.names)
         for x in inner:
             if isinstance(x, ir.Step):
                 self.names[x] = step if x.kind == "number" else carries[x.place]
         for a in outside:
-            if a in self.kept:
+            if a in self.kept and a not in self.slices:  # else a loop around this one has taken it
                 self.take(node, a, step)
         self.statements(inner)
         for k, result in enumerate(node.results):
-            if k not in parts:
+            if k not in parts or k in passed:
                 continue
             value = self.tensor(result)
             if parts[k] in self.sinks:
@@ -702,12 +712,27 @@ class Lowering:
             self.line(f"{', '.join(a for a, _ in moved)} = {', '.join(b for _, b in moved)}")
         self.indent -= 1
         self.loops.pop()
+        for a in outside:
+            if a in self.kept and self.names.get(self.slices.get(a)) and self.slices[a] not in before:
+                del self.slices[a]
         for x in set(self.names) - before:
             del self.names[x]
         # names of the loop are free again, but for those that the loop back gives to the same values
         self.taken = taken | {local for _, local in self.kept.values() if local}
         self.names[node] = ""
         self.scan_names[node] = [*(stacked.get(k, "") for k in range(len(node.results))), *carries]
+
+    def passed_on(self, node: ir.Scan, parts: dict[int, ir.Part], step: str) -> set[int]:
+        """The values of a loop that leave the function already in a loop inside of it."""
+        found: set[int] = set()
+        for k, result in enumerate(node.results):
+            if parts.get(k) in self.sinks and isinstance(result, ir.Part) and isinstance(result.of, ir.Scan):
+                sink = self.sinks[parts[k]]
+                inner = Nested(sink)
+                inner.around = (*(sink.around if isinstance(sink, Nested) else ()), step)
+                self.sinks[result] = inner
+                found.add(k)
+        return found
 
     def settle(self, node: ir.Scan, parts: dict[int, ir.Part]) -> None:
         """What outlives a pass of the loop has memory of its own in each pass; a carried value, in every other one."""
@@ -728,7 +753,8 @@ class Lowering:
     def stack(self, part: ir.Part, result: ir.Tensor, length: str) -> str:
         """Where the values of all layers go: a list when they are only read layer by layer."""
         wish = result.name or self.wish(result)
-        if all(r is not None and r.places and isinstance(r.places[0], ir.At) for r in self.readers.get(part, [])):
+        readers = self.readers.get(part, [])
+        if readers and all(r is not None and r.places and isinstance(r.places[0], ir.At) for r in readers):
             name = self.fresh(f"{wish}_kept")
             self.line(f"{name} = []")
             self.kept[part] = (name, "")

@@ -304,7 +304,8 @@ def gradient_function(text: ModuleText, train: p.TrainProgram, program: Lowered)
     prologue += bounds(unit, train.instance.inputs)
     prologue += bind_params(low, unit, roots)
     low.taken |= {"grads", "states"}
-    low.sinks = {g: one_of("grads", unit, q) for q, g in grads.items() if q in unit.layers}
+    leave = {q for q, g in grads.items() if q in unit.layers and isinstance(g, ir.Part)}
+    low.sinks = {grads[q]: one_of("grads", unit, q) for q in leave}
     low.sinks |= {x: one_of("states", unit, q) for q, x in states.items() if q in unit.layers}
     if any(q in unit.layers for q in states):
         low.line("states = {}")
@@ -313,6 +314,12 @@ def gradient_function(text: ModuleText, train: p.TrainProgram, program: Lowered)
         low.line("grads = {}")
     text.used |= low.used
     epilogue = [f'grads["{q}"] = {low.tensor(g)}' for q, g in grads.items() if q not in unit.layers]
+    for q in (q for q in grads if q in unit.layers and q not in leave):  # of all layers at once: one by one
+        steps = [low.fresh("l") for _ in unit.layers[q]]
+        counts = ", ".join(str(count) for _, count in unit.layers[q])
+        epilogue.append(f"for {', '.join(steps)}{',' * (len(steps) == 1)} in np.ndindex({counts}):")
+        place = one_of("grads", unit, q).format(*steps)
+        epilogue.append(f"    {place} = {low.tensor(grads[q])}[{', '.join(steps)}]")
     metrics = {k: low.tensor(v) for k, v in values.items() if k != "loss"}
     updates = {k: low.tensor(v) for k, v in states.items() if k not in unit.layers}
     extra = "{" + ", ".join(f'"{k}": {v}' for k, v in metrics.items()) + "}"

@@ -34,6 +34,25 @@ train normed(x, label: i32[N] < classes):
 """
 
 
+LOOPS = """
+layer inner(x: [N, T, 4]) -> y: [N, T, 4]:
+    h = x + diagonal_ssm(x, 3, 4)
+    for k in 0..3:
+        h = h + diagonal_ssm(h, 3, 4)
+    y = h
+
+model loops(x: f32[N, T, 4]) -> y: [N, T, 4]:
+    h = x |> dense(4)
+    for l in 0..2:
+        h = h + inner(h)
+    y = h
+
+train loops(x) where T >= 2:
+    minimize mean_squared_error(loops(x), x)
+    using adamw(lr = 1e-3)
+"""
+
+
 def run(*arguments: object, backend: str = "numpy") -> Result:
     return CliRunner().invoke(cli, ["verify", *map(str, arguments), "-b", backend], catch_exceptions=False)
 
@@ -210,3 +229,11 @@ def test_a_backend_that_cannot_run_is_skipped_with_its_reason(monkeypatch: pytes
     assert done.exit_code == 0 and report["ok"]
     skipped = [c for c in report["checks"] if c["backend"] == "triton"]
     assert [c["note"] for c in skipped] == ["torch not installed"] and skipped[0]["error"] is None
+
+
+def test_loops_over_layers_inside_of_loops_over_layers(tmp_path: Path) -> None:
+    spec = tmp_path / "loops.dsl"
+    spec.write_text(LOOPS, encoding="utf-8")
+    result = run(spec)
+    assert result.exit_code == 0, result.output
+    assert "gradient against differences" in result.output
