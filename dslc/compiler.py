@@ -25,6 +25,8 @@ def compile_text(
     model: str | None = None,
 ) -> str:  # fmt: skip
     """The text of the module that a spec compiles to; raises SpecError with all diagnostics."""
+    if backend == "numpy" and dtype == "bf16":
+        raise ValueError("NumPy has no bfloat16: take the dtype f32 or f16, or the backend triton")
     generate, cannot_lower = backend_of(backend)
     checked = check_file(path, settings)
     if checked.program is None:

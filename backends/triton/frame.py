@@ -16,6 +16,7 @@ from dslc.source import NOWHERE
 #: names that a kernel may not use for its own values
 RESERVED = DEVICE | {
     "tl", "triton", "torch", "math", "seed", "device", "params", "state", "entry", "below", "PARAMS", "STATE", "DTYPE",
+    "FLOAT",
     "pid", "in", "is", "if", "or", "and", "not", "as", "for", "def", "int", "float", "range", "min", "max", "sum",
     "len", "print", "lambda", "return", "abs", "round", "pow", "exp",
 }  # fmt: skip
@@ -56,7 +57,7 @@ class Axis:
 class Frame:
     """Lines of one kernel, and what is known at this point of it."""
 
-    dtype: str  # "f32" or "f64": what floats are
+    dtype: str  # what floats are: "f32" or "f64", or "f16" or "bf16", which are computed with in float32
     node: ir.Node
     axes: list[Axis] = field(default_factory=list)
     #: lines of the open loops, outermost first

@@ -14,10 +14,11 @@ from dslc.backends.triton.others import along_kernel, results_of
 from dslc.backends.triton.recurrence import recurrence_kernel, results
 from dslc.backends.triton.rows import rows_kernel, split_kernels
 from dslc.backends.triton.stream import stream_text
-from dslc.backends.triton.text import POINTER, TORCH, name_of, size_code, word
+from dslc.backends.triton.text import HALF, POINTER, TORCH, name_of, size_code, word
 
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel, Loop, Other, Step
+from dslc.kernels.narrow import narrow_input
 from dslc.sizes import Size
 from dslc.source import NOWHERE, Span
 
@@ -40,6 +41,20 @@ class Registry:
 
     def storage(self, dtype: str) -> str:
         return TORCH.get(dtype, self.torch_dtype)
+
+    @property
+    def param_dtype(self) -> str:
+        """What parameters are kept in: `DTYPE` of the module."""
+        return self.storage(self.dtype)
+
+    def shown(self, dtype: str) -> str:
+        """The storage of a dtype as the module writes it."""
+        storage = self.storage(dtype)
+        return "DTYPE" if storage == self.param_dtype else storage
+
+    def kept(self, node: ir.Input) -> ir.Input:
+        """An argument with the dtype that it is kept in."""
+        return narrow_input(node, self.dtype) if self.dtype in HALF else node
 
     def add(self, kernel: KernelText) -> str:
         """The name of the kernel with this text."""
@@ -70,7 +85,7 @@ class Registry:
 
     def described(self, kernel: KernelText) -> dict[str, object]:
         body = kernel.body
-        signature = {name: POINTER[self.storage(getattr(t, "dtype", "f32"))] for t, name in body.pointers.items()}
+        signature = {name: POINTER[self.storage(body.kept(t))] for t, name in body.pointers.items()}
         signature |= dict.fromkeys([*body.steps.values(), *body.numbers], "i64")
         if body.random:
             signature["seed"] = "i64"
@@ -192,9 +207,8 @@ class Host:
             return name
         name = self.fresh(wish or name_of(node))
         self.names[node] = name
-        dtype = self.registry.storage(node.dtype)
-        shown = "DTYPE" if dtype == self.registry.torch_dtype else dtype
-        self.line(f"{name} = torch.empty({self.shape(node.shape)}, dtype={shown}, device=device)")
+        dtype = self.registry.shown(node.dtype)
+        self.line(f"{name} = torch.empty({self.shape(node.shape)}, dtype={dtype}, device=device)")
         return name
 
     def kernel(self, kernel: Kernel) -> None:
@@ -280,10 +294,8 @@ class Host:
         length = size_code(scan.length)
         for result in scan.results:
             name = self.fresh(f"{word(result.name or 'step')}_steps")
-            dtype = self.registry.storage(result.dtype)
-            shown = "DTYPE" if dtype == self.registry.torch_dtype else dtype
-            shape = self.shape((scan.length, *result.shape))
-            self.line(f"{name} = torch.empty({shape}, dtype={shown}, device=device)")
+            shape, dtype = self.shape((scan.length, *result.shape)), self.registry.shown(result.dtype)
+            self.line(f"{name} = torch.empty({shape}, dtype={dtype}, device=device)")
             stacked.append(name)
         self.line(f"for {counter} in {f'reversed(range({length}))' if scan.reverse else f'range({length})'}:")
         self.indent += 1

@@ -88,7 +88,7 @@ def recurrence_kernel(
     carries = []
     for k, start in enumerate(starts):
         name = body.fresh(word(next((x.name for x in steps if x.kind == "carry" and x.place == k), "") or "carry"))
-        body.line(f"{name} = tl.load({start} + {offset.code}{guard})")
+        body.line(f"{name} = tl.load({start} + {offset.code}{guard}){body.upcast(scan.starts[k])}")
         carries.append(name)
     length = body.size(scan.length)
     round_ = body.fresh("step") if scan.reverse else counter

@@ -87,7 +87,7 @@ def module_parts(registry: Registry, model: p.Instance) -> tuple[Function, str] 
     slopes = dict(zip(wanted, found, strict=True))
     for each in pipeline.LATE.values():
         slopes = each(slopes)
-    roots, steps = prepared([slopes[n] for n in wanted])
+    roots, steps = prepared([slopes[n] for n in wanted], registry.dtype)
     unit.inputs |= {x.name: x for x in cotangents.values()}
     host, arguments, prologue = started(registry, unit, roots)
     prologue += bounds(unit, model.inputs)

@@ -18,10 +18,12 @@ from dslc.compiler import compile_text
 SPECS = sorted((ROOT / "specs").glob("*/*.dsl"))
 
 
-def resources(spec: Path, folder: Path, kernels: tuple[str, ...] = (), **settings: object) -> dict[str, Any]:
+def resources(
+    spec: Path, folder: Path, kernels: tuple[str, ...] = (), dtype: str = "f32", **settings: object
+) -> dict[str, Any]:
     """What the kernels of a spec need; a process of its own, because this one runs Triton's interpreter."""
     module = folder / f"{spec.stem}_ahead.py"
-    module.write_text(compile_text(spec, "triton", settings), encoding="utf-8")
+    module.write_text(compile_text(spec, "triton", settings, dtype), encoding="utf-8")
     env = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     env["TRITON_CACHE_DIR"] = str(folder / "cache")
     command = [sys.executable, str(Path(__file__).parent / "triton_aot.py"), str(module), *kernels]
@@ -56,3 +58,14 @@ def test_every_kernel_compiles_for_three_targets(path: Path, tmp_path: Path) -> 
     if "model " not in path.read_text(encoding="utf-8"):
         pytest.skip("a file of layers for others to import")
     check(resources(path, tmp_path))
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_kernels_in_16_bits_compile_for_three_targets(dtype: str, tmp_path: Path) -> None:
+    spec = tmp_path / "block.dsl"
+    spec.write_text(
+        "model m(x: f32[N, T, 32]) -> y: [N, T, 32]:\n    y = x + attention(layer_norm(x), heads = 2)\n\n"
+        "train m(x):\n    minimize mean[n, t, e](m(x)[n, t, e]^2)\n    using adamw(lr = 1e-3)\n",
+        encoding="utf-8",
+    )
+    check(resources(spec, tmp_path, dtype=dtype))
