@@ -76,6 +76,8 @@ class Frame:
     steps: dict[ir.Step, str] = field(default_factory=dict)
     #: steps that a loop of the kernel itself counts
     counted: dict[ir.Step, str] = field(default_factory=dict)
+    #: the tile axes of those, where a kernel works on several steps at a time
+    step_axes: tuple[int, ...] = ()
     uses: dict[ir.Scalar, int] = field(default_factory=dict)
     helpers: set[str] = field(default_factory=set)
     random: bool = False
@@ -148,6 +150,9 @@ class Frame:
     def step_depth(self, step: ir.Step) -> int:
         """The loop of the kernel that counts a step; 0 if the host counts it."""
         return 1 if step in self.counted else 0
+
+    def axes_of_step(self, step: ir.Step) -> tuple[int, ...]:
+        return self.step_axes if step in self.counted else ()
 
     def step(self, step: ir.Step) -> str:
         if step in self.counted:

@@ -39,7 +39,7 @@ class Reads(Frame):
         if tensor in self.lazy:
             return self.scalar(self.lazy[tensor])
         if isinstance(tensor, ir.Step) and tensor.kind == "number":
-            return Text(self.step(tensor), (), ATOM, self.step_depth(tensor))
+            return Text(self.step(tensor), self.axes_of_step(tensor), ATOM, self.step_depth(tensor))
         return self.from_memory(s)
 
     def from_memory(self, s: ir.Read, as_kept: bool = False) -> Text:
@@ -187,7 +187,8 @@ class Reads(Frame):
         if isinstance(place, ir.At):
             step = self.step(place.step)
             code = step if place.offset == 0 else f"{step} + {self.size(place.offset)}".replace("+ -", "- ")
-            return Text(code, (), ATOM if place.offset == 0 else PLUS, self.step_depth(place.step)), tests
+            level = ATOM if place.offset == 0 else PLUS
+            return Text(code, self.axes_of_step(place.step), level, self.step_depth(place.step)), tests
         if isinstance(place, ir.Data):
             at = self.scalar(place.value)
             sure = never_negative(place.value)

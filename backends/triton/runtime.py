@@ -56,6 +56,21 @@ def smaller(a, b):
 
 
 @triton.jit
+def then(a, b, c, d):
+    """h -> a h + b, then h -> c h + d."""
+    return c * a, c * b + d
+
+
+@triton.jit
+def then_pair(axx, axy, ayx, ayy, bx, by, cxx, cxy, cyx, cyy, dx, dy):
+    """(x, y) -> A (x, y) + b, then (x, y) -> C (x, y) + d."""
+    return (
+        cxx * axx + cxy * ayx, cxx * axy + cxy * ayy, cyx * axx + cyy * ayx, cyx * axy + cyy * ayy,
+        cxx * bx + cxy * by + dx, cyx * bx + cyy * by + dy,
+    )  # fmt: skip
+
+
+@triton.jit
 def as_f16(x):
     """Rounded to half precision."""
     return x.to(tl.float32).to(tl.float16).to(x.dtype)

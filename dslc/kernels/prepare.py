@@ -11,10 +11,11 @@ from dslc.kernels.group import scheduled
 from dslc.kernels.inline import inlined
 from dslc.kernels.narrow import HALVES, narrowed
 from dslc.kernels.recompute import recomputed
+from dslc.kernels.sink import sunk
 from dslc.kernels.stream import streamed
 from dslc.kernels.sums import as_comprehensions, joined_scans
 
-PASSES = (as_comprehensions, joined_scans, contracted, recomputed, joined_scans, streamed, contracted, inlined)
+PASSES = (as_comprehensions, joined_scans, contracted, recomputed, sunk, joined_scans, streamed, contracted, inlined)
 
 
 def prepared(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -69,3 +70,20 @@ def test_kernels_in_16_bits_compile_for_three_targets(dtype: str, tmp_path: Path
         encoding="utf-8",
     )
     check(resources(spec, tmp_path, dtype=dtype))
+
+
+def test_linear_recurrences_compile_for_three_targets(tmp_path: Path) -> None:
+    spec = tmp_path / "scans.dsl"
+    spec.write_text(
+        "model m(x: f32[N, T, 64]) -> y: [N, T, 64]:\n    param a, b: [64] ~ normal\n    scan t:\n"
+        "        u[n, t, e] = a[e] * u[n, t-1, e] - b[e] * v[n, t-1, e] + x[n, t, e]\n"
+        "        v[n, t, e] = b[e] * u[n, t-1, e] + a[e] * v[n, t-1, e]\n"
+        "        w[n, t, e] = sigmoid(x[n, t, e]) * w[n, t-1, e] + x[n, t, e]\n"
+        "    start u = 0\n    start v = 0\n    start w = 0\n    y = u * v + w\n\n"
+        "train m(x):\n    minimize mean[n, t, e](m(x)[n, t, e]^2)\n    using sgd(lr = 0.1)\n",
+        encoding="utf-8",
+    )
+    text = compile_text(spec, "triton")
+    kernels = tuple(re.findall(r"def (\w+_linear(?:_\d+)?_kernel)\(", text))
+    assert len(kernels) >= 2
+    check(resources(spec, tmp_path, kernels))
