@@ -131,7 +131,9 @@ class Frame:
 
     def block(self, text: Text) -> Text:
         """A literal, or a formula of literals, as a tensor; any other text as it is."""
-        if re.fullmatch(r"[-+*/ ().\de]+", text.code) and re.search(r"[.e]", text.code):
+        # an `e` that follows no digit is a name
+        literal = re.fullmatch(r"[-+*/ ().\de]+", text.code) and not re.search(r"(?<![\d.])e", text.code)
+        if literal and re.search(r"[.e]", text.code):
             return Text(f"tl.full((), {text.code}, {self.float_type})", text.axes, ATOM, text.depth)
         return text
 

@@ -13,12 +13,15 @@ from dslc.backends.triton.matrices import external_kernel
 from dslc.backends.triton.others import along_kernel, results_of
 from dslc.backends.triton.recurrence import recurrence_kernel, results
 from dslc.backends.triton.rows import rows_kernel, split_kernels
+from dslc.backends.triton.scatter import atomic_kernel, segment_kernel, sorted_inputs
 from dslc.backends.triton.stream import stream_text
 from dslc.backends.triton.text import HALF, POINTER, TORCH, name_of, size_code, word
 
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel, Loop, Other, Step
+from dslc.kernels.group import kernel_of
 from dslc.kernels.narrow import narrow_input
+from dslc.kernels.segments import row_of, segments
 from dslc.sizes import Size
 from dslc.source import NOWHERE, Span
 
@@ -30,6 +33,8 @@ class Registry:
     """The kernels of a module: equal texts are one kernel."""
 
     dtype: str
+    #: may scatters add in any order?
+    atomic: bool = False
     texts: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     about: dict[str, dict[str, object]] = field(default_factory=dict)
@@ -253,6 +258,8 @@ class Host:
                 self.names[node] = name
             case ir.Part():
                 self.part(node)
+            case ir.Scatter():
+                self.scatter(node)
             case ir.Along() | ir.External():
                 dtype = self.registry.dtype
                 made = along_kernel(node, dtype) if isinstance(node, ir.Along) else external_kernel(node, dtype)
@@ -261,6 +268,28 @@ class Host:
                 self.parts[node] = [self.names[x] for x in results_of(node)]
             case _:
                 raise CannotLower(f"{type(node).__name__}", node)
+
+    def scatter(self, node: ir.Scatter) -> None:
+        """Sources are sorted by the row that they go to; or they are added in any order, if that is asked for."""
+        found, dtype = segments(node), self.registry.dtype
+        layered = {x: depth for x, (_, depth) in self.layered.items()}
+        if self.registry.atomic and node.op == "+":
+            self.targets[node] = name = self.fresh(name_of(node))
+            kind = self.registry.shown(node.dtype)
+            self.line(f"{name} = torch.zeros({self.shape(node.shape)}, dtype={kind}, device=device)")
+            self.launch(atomic_kernel(found, dtype, layered))
+            return
+        row = row_of(found)
+        assert isinstance(row, ir.Comp)
+        kernel = kernel_of(row)
+        kernel.stored = [row]
+        self.kernel(kernel)
+        given, rows = sorted_inputs(found), self.fresh("rows")
+        self.names[given.order], self.names[given.first] = (self.fresh(x.name) for x in (given.order, given.first))
+        self.line(f"{rows}, {self.names[given.order]} = torch.sort({self.names[row]}.view(-1), stable=True)")
+        places = f"torch.arange({size_code(found.row_count)} + 1, device=device)"
+        self.line(f"{self.names[given.first]} = torch.searchsorted({rows}, {places})")
+        self.launch(segment_kernel(found, given, dtype, layered))
 
     def part(self, node: ir.Part) -> None:
         if node.of in self.parts:

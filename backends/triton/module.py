@@ -31,10 +31,11 @@ from dslc.source import NOWHERE
 
 
 def generate(
-    model: p.Instance, train: p.TrainProgram | None, optimizer: p.Instance | None, source: str, dtype: str = "f32"
-) -> str:
+    model: p.Instance, train: p.TrainProgram | None, optimizer: p.Instance | None, source: str, dtype: str = "f32",
+    atomic: bool = False,
+) -> str:  # fmt: skip
     """The text of the module of a model, with training when the spec has a `train` for it."""
-    registry = Registry(dtype)
+    registry = Registry(dtype, atomic)
     program = pipeline.forward(model)
     functions = [forward_function(registry, model, program)]
     unit, random = program.unit, False

@@ -29,6 +29,9 @@ MODEL = click.option("--model", metavar="NAME", help="Which model of the spec; b
 @MODEL
 @BACKEND
 @click.option(
+    "--atomic", is_flag=True, help="Let Triton kernels add what is scattered in any order: quicker, not repeatable."
+)
+@click.option(
     "-o",
     "--output",
     metavar="OUT.py",
@@ -38,7 +41,7 @@ MODEL = click.option("--model", metavar="NAME", help="Which model of the spec; b
 @click.pass_context
 def compile_(
     context: click.Context, spec: Path, settings: dict[str, object], dtype: str, model: str | None, backend: str,
-    output: Path | None,
+    atomic: bool, output: Path | None,
 ) -> None:  # fmt: skip
     """Compile SPEC to one Python file that needs NumPy alone.
 
@@ -54,7 +57,7 @@ def compile_(
     from dslc.writing import write_bytes
 
     try:
-        text = compile_text(spec, backend, settings, dtype, model)
+        text = compile_text(spec, backend, settings, dtype, model, atomic)
     except SpecError as error:
         tell(error.diagnostics)
         context.exit(1)

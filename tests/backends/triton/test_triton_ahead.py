@@ -20,11 +20,16 @@ SPECS = sorted((ROOT / "specs").glob("*/*.dsl"))
 
 
 def resources(
-    spec: Path, folder: Path, kernels: tuple[str, ...] = (), dtype: str = "f32", **settings: object
+    spec: Path,
+    folder: Path,
+    kernels: tuple[str, ...] = (),
+    dtype: str = "f32",
+    atomic: bool = False,
+    **settings: object,
 ) -> dict[str, Any]:
     """What the kernels of a spec need; a process of its own, because this one runs Triton's interpreter."""
     module = folder / f"{spec.stem}_ahead.py"
-    module.write_text(compile_text(spec, "triton", settings, dtype), encoding="utf-8")
+    module.write_text(compile_text(spec, "triton", settings, dtype, None, atomic), encoding="utf-8")
     env = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     env["TRITON_CACHE_DIR"] = str(folder / "cache")
     command = [sys.executable, str(Path(__file__).parent / "triton_aot.py"), str(module), *kernels]
@@ -87,3 +92,16 @@ def test_linear_recurrences_compile_for_three_targets(tmp_path: Path) -> None:
     kernels = tuple(re.findall(r"def (\w+_linear(?:_\d+)?_kernel)\(", text))
     assert len(kernels) >= 2
     check(resources(spec, tmp_path, kernels))
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+def test_scatters_compile_for_three_targets(atomic: bool, tmp_path: Path) -> None:
+    spec = tmp_path / "edges.dsl"
+    spec.write_text(
+        "model m(x: f32[V, 96], src: i32[M] < V, dst: i32[M] < V, w: f32[M]) -> (y: [V, 96], d: [V]):\n"
+        "    y[dst[m], e] += w[m] * sin(x[src[m], e])\n    d[dst[m]] += 1.0\n",
+        encoding="utf-8",
+    )
+    found = resources(spec, tmp_path, atomic=atomic)
+    assert any("_atomic_" in k if atomic else "_segments_" in k for k in found)
+    check(found)
