@@ -92,7 +92,7 @@ def name_of(node: ir.Node, default: str = "value") -> str:
         if left:
             return left[1]
     op = getattr(node, "op", None)
-    return op if isinstance(op, str) else default
+    return op if isinstance(op, str) and op.isidentifier() else default
 
 
 #: names with a meaning of their own in host functions
