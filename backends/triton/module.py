@@ -45,9 +45,9 @@ def generate(
         functions.append(gradient_function(registry, train, program))
         random = functions[-1].host.random
         functions.append(evaluation_function(registry, train, pipeline.evaluation(train)))
-    made = module_parts(registry, model)
+    made = module_parts(registry, model, functions[0].host.random)
     if made is not None:
-        functions.append(made[0])
+        functions += made[0]
     blocks = [parameter_table(registry, unit), *init_functions(registry, unit), *(f.text() for f in functions)]
     if train is not None and optimizer is not None:
         blocks += optimizer_functions(registry, train, optimizer, unit, random)

@@ -99,7 +99,8 @@ def name_of(node: ir.Node, default: str = "value") -> str:
 HOST = frozenset({
     "math", "torch", "triton", "tl", "params", "state", "states", "opt", "seed", "device", "step", "grad", "grads",
     "loss", "name", "count", "norm", "entry", "below", "default_device", "gradient_norm", "init", "init_state",
-    "init_opt", "addresses", "table", "programs", "forward", "adjoint", "evaluate", "loss_grad_metrics",
+    "init_opt", "addresses", "table", "programs", "forward", "forward_training",
+    "adjoint", "adjoint_training", "before", "after", "training", "evaluate", "loss_grad_metrics",
     "loss_and_grad", "train_step", "save", "load",
     "load_state", "stored", "next", "iter", "reversed", "range", "dict", "zip", "ctx", "self", "saved", "found",
     "by_param", "by_input", "Module", "Apply", "PARAMS", "STATE", "DTYPE", "FLOAT", "MANIFEST", "ORDER", "INPUTS",
