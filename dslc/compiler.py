@@ -95,9 +95,13 @@ def compile_module(
 
     `m = dslc.compile("mlp.dsl", hidden=512)` gives the module that `dslc compile` writes.
     """
-    text = compile_text(Path(path), backend, settings, dtype, model, atomic)
+    return imported(compile_text(Path(path), backend, settings, dtype, model, atomic), Path(path).stem)
+
+
+def imported(text: str, name: str) -> ModuleType:
+    """A module from its text, in memory."""
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / f"{Path(path).stem}_compiled.py"
+        file = Path(folder) / f"{name}_compiled.py"
         file.write_text(text, encoding="utf-8")
         # triton reads the source of a kernel when it first runs: after the file is gone
         linecache.cache[str(file)] = (len(text), None, text.splitlines(keepends=True), str(file))

@@ -32,6 +32,12 @@ MODEL = click.option("--model", metavar="NAME", help="Which model of the spec; b
     "--atomic", is_flag=True, help="Let Triton kernels add what is scattered in any order: quicker, not repeatable."
 )
 @click.option(
+    "--tune",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Triton: time a few configurations of each kernel on this machine's GPU, and write the quickest.",
+)
+@click.option(
     "-o",
     "--output",
     metavar="OUT.py",
@@ -41,7 +47,7 @@ MODEL = click.option("--model", metavar="NAME", help="Which model of the spec; b
 @click.pass_context
 def compile_(
     context: click.Context, spec: Path, settings: dict[str, object], dtype: str, model: str | None, backend: str,
-    atomic: bool, output: Path | None,
+    atomic: bool, tune: float | None, output: Path | None,
 ) -> None:  # fmt: skip
     """Compile SPEC to one Python file that needs NumPy alone.
 
@@ -54,10 +60,19 @@ def compile_(
     """
     from dslc.compiler import compile_text
     from dslc.diagnostics.report import SpecError
+    from dslc.tuning import NoDevice, require_device, tuned
     from dslc.writing import write_bytes
 
+    if tune is not None and backend != "triton":
+        raise click.UsageError("--tune is for the backend triton: its kernels are timed on a GPU")
     try:
+        if tune is not None:
+            require_device()
         text = compile_text(spec, backend, settings, dtype, model, atomic)
+        if tune is not None:
+            text = tuned(text, spec, settings, model, tune)
+    except NoDevice as error:
+        raise click.ClickException(str(error)) from error
     except SpecError as error:
         tell(error.diagnostics)
         context.exit(1)
