@@ -130,14 +130,14 @@ def tuned(
     time_of: Callable[[Callable[[], object]], float] = on_device,
 ) -> str:  # fmt: skip
     """The text of a module with the constants that are quickest on this machine."""
+    import numpy as np
+    import torch
+
     from dslc.compiler import choose, imported
     from dslc.frontend import check_file
     from dslc.ir.build import build, build_train
     from dslc.verification.backends import Loaded
     from dslc.verification.sample import draw_inputs, open_sizes
-
-    import numpy as np
-    import torch
 
     instance, train = choose(check_file(spec, settings), model)
     unit = build(instance, "inference") if train is None else build_train(train)
