@@ -147,7 +147,8 @@ def generate(
     tables = parameter_table(text, unit)
     init = init_function(text, unit)
     first = [name for name in ("Space", "in_space") if name in text.used]  # decorators must be known
-    blocks = [header, tables, *(HELPERS[name] for name in first), init, *(f.text() for f in parts)]
+    spaces = [HELPERS[name].replace("dtype=DTYPE", "dtype=FLOAT") if text.half else HELPERS[name] for name in first]
+    blocks = [header, tables, *spaces, init, *(f.text() for f in parts)]
     if train is not None and optimizer is not None:
         blocks += optimizer_functions(text, train, optimizer, unit)
     helpers = "\n\n\n".join(helper_texts(text.used - set(first)))
