@@ -10,7 +10,7 @@ import torch
 from click.testing import CliRunner
 from triton_modules import ROOT, check_spec, load, triton_module
 
-from dslc.cli.compile import compile_
+from dslc.cli.main import cli
 from dslc.compiler import compile_text
 
 SPECS = {
@@ -97,5 +97,5 @@ def test_sources_outside_the_target_are_dropped_by_both_kinds(tmp_path: Path) ->
 
 
 def test_atomic_is_a_choice_of_triton_alone() -> None:
-    done = CliRunner().invoke(compile_, [str(ROOT / "specs/graph/gcn.dsl"), "--atomic"])
+    done = CliRunner().invoke(cli, ["compile", str(ROOT / "specs/graph/gcn.dsl"), "--atomic"])
     assert done.exit_code == 2 and "backend triton" in done.output

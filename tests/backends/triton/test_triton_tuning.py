@@ -12,7 +12,7 @@ import torch
 from click.testing import CliRunner
 from triton_modules import ROOT, load
 
-from dslc.cli.compile import compile_
+from dslc.cli.main import cli
 from dslc.compiler import compile_text
 from dslc.tuning import CANDIDATES, quickest, tuned, written
 
@@ -27,13 +27,13 @@ def countdown() -> Callable[[Callable[[], object]], float]:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU to tune on")
 def test_without_a_gpu_it_is_refused(tmp_path: Path) -> None:
-    done = CliRunner().invoke(compile_, [str(SPEC), "-b", "triton", "--tune", "1", "-o", str(tmp_path / "m.py")])
+    done = CliRunner().invoke(cli, ["compile", str(SPEC), "-b", "triton", "--tune", "1", "-o", str(tmp_path / "m.py")])
     assert done.exit_code == 1 and "torch finds none here" in done.output
     assert not (tmp_path / "m.py").exists()
 
 
 def test_it_is_for_triton_alone() -> None:
-    done = CliRunner().invoke(compile_, [str(SPEC), "--tune", "1"])
+    done = CliRunner().invoke(cli, ["compile", str(SPEC), "--tune", "1"])
     assert done.exit_code == 2 and "backend triton" in done.output
 
 
