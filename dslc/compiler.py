@@ -22,16 +22,24 @@ from dslc.source import NOWHERE, Span
 
 def compile_text(
     path: Path, backend: str = "numpy", settings: Mapping[str, object] | None = None, dtype: str = "f32",
-    model: str | None = None,
+    model: str | None = None, atomic: bool = False,
 ) -> str:  # fmt: skip
-    """The text of the module that a spec compiles to; raises SpecError with all diagnostics."""
+    """The text of the module that a spec compiles to; raises SpecError with all diagnostics.
+
+    With `atomic`, Triton kernels may add what is scattered in any order.
+    """
+    if atomic and backend != "triton":
+        raise ValueError("atomic additions are a choice of the backend triton alone")
+    if backend == "numpy" and dtype == "bf16":
+        raise ValueError("NumPy has no bfloat16: take the dtype f32 or f16, or the backend triton")
     generate, cannot_lower = backend_of(backend)
     checked = check_file(path, settings)
     if checked.program is None:
         raise SpecError(checked.errors)
     instance, train = choose(checked, model)
     try:
-        return str(generate(instance, train, optimizer_of(checked, train), path.name, dtype))
+        options = {"atomic": True} if atomic else {}
+        return str(generate(instance, train, optimizer_of(checked, train), path.name, dtype, **options))
     except (Refusal, NoDerivative, cannot_lower) as reason:
         span = reason.span if reason.span is not None and reason.span.source.text else instance.span
         raise SpecError([refusal(reason.what, span or NOWHERE, backend)]) from reason
@@ -80,15 +88,20 @@ def optimizer_of(checked: Checked, train: p.TrainProgram | None) -> p.Instance |
 
 
 def compile_module(
-    path: str | Path, backend: str = "numpy", dtype: str = "f32", model: str | None = None, **settings: object
-) -> ModuleType:
+    path: str | Path, backend: str = "numpy", dtype: str = "f32", model: str | None = None, atomic: bool = False,
+    **settings: object,
+) -> ModuleType:  # fmt: skip
     """Compile a spec and import the result.
 
     `m = dslc.compile("mlp.dsl", hidden=512)` gives the module that `dslc compile` writes.
     """
-    text = compile_text(Path(path), backend, settings, dtype, model)
+    return imported(compile_text(Path(path), backend, settings, dtype, model, atomic), Path(path).stem)
+
+
+def imported(text: str, name: str) -> ModuleType:
+    """A module from its text, in memory."""
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / f"{Path(path).stem}_compiled.py"
+        file = Path(folder) / f"{name}_compiled.py"
         file.write_text(text, encoding="utf-8")
         # triton reads the source of a kernel when it first runs: after the file is gone
         linecache.cache[str(file)] = (len(text), None, text.splitlines(keepends=True), str(file))

@@ -89,7 +89,7 @@ def fused(spec: Spec) -> str:
         raise NoStage(f"the {spec.backend} backend has no kernels: its modules are made from the stage `simplified`")
     from dslc.kernels.prepare import prepared
 
-    _, steps = prepared(list(spec.lowered().outputs.values()))
+    _, steps = prepared(list(spec.lowered().outputs.values()), spec.dtype)
     return "\n".join(_step_lines(steps))
 
 

@@ -191,6 +191,9 @@ class Body:
 
     def cast(self, text: Text, dtype: str) -> str:
         target = self.lowering.numpy_dtype(dtype)
+        if dtype in ("f16", "bf16"):
+            number = f"np.asarray({text.code}, {self.lowering.dtype})" if not text.axes else text.code
+            return f"{self.lowering.helper(f'as_{dtype}')}({number})"
         if not text.axes and re.fullmatch(r"-?[\d.]+(e-?\d+)?|[-\w. ()/*+]*", text.code) and "[" not in text.code:
             if dtype in ("float", "f32", "f64") and re.fullmatch(r"-?[\d.]+(e-?\d+)?", text.code):
                 return text.code

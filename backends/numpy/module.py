@@ -24,7 +24,8 @@ from dslc.passes.transform import everything
 from dslc.pipeline import Lowered
 from dslc.sizes import Size, tidy
 
-FLOATS = {"f32": "np.float32", "f64": "np.float64"}
+#: what floats are computed with
+FLOATS = {"f16": "np.float32", "f32": "np.float32", "f64": "np.float64"}
 
 ENTRY = '''
 def entry(name, value, dtype, shape):
@@ -108,6 +109,8 @@ class ModuleText:
     name: str
     source: str
     dtype: str
+    #: are parameters, inputs and outputs kept in 16 bits?
+    half: bool = False
     random: bool = False
     #: does the training step pass a space on?
     spacious: bool = False
@@ -129,7 +132,7 @@ def generate(
     model: p.Instance, train: p.TrainProgram | None, optimizer: p.Instance | None, source: str, dtype: str = "f32"
 ) -> str:
     """The text of the module of a model, with training when the spec has a `train` for it."""
-    text = ModuleText(model.name, source, FLOATS[dtype])
+    text = ModuleText(model.name, source, FLOATS[dtype], dtype == "f16")
     forward_program = pipeline.forward(model)
     programs = {"forward": forward_program}
     parts = [forward_function(text, model, forward_program)]
@@ -145,12 +148,13 @@ def generate(
     tables = parameter_table(text, unit)
     init = init_function(text, unit)
     first = [name for name in ("Space", "in_space") if name in text.used]  # decorators must be known
-    blocks = [header, tables, *(HELPERS[name] for name in first), init, *(f.text() for f in parts)]
+    spaces = [HELPERS[name].replace("dtype=DTYPE", "dtype=FLOAT") if text.half else HELPERS[name] for name in first]
+    blocks = [header, tables, *spaces, init, *(f.text() for f in parts)]
     blocks += step_texts(text, model)
     if train is not None and optimizer is not None:
         blocks += optimizer_functions(text, train, optimizer, unit)
     helpers = "\n\n\n".join(helper_texts(text.used - set(first)))
-    blocks.append((SAVE_WITH_STATE if unit.states else SAVE).strip())
+    blocks.append(files_text(SAVE_WITH_STATE if unit.states else SAVE, text.half))
     blocks.append(manifest(programs, dtype))
     blocks.append(
         "# ---- what the functions above are made of ----\n" + ENTRY.rstrip() + ("\n\n\n" + helpers if helpers else "")
@@ -166,6 +170,19 @@ def step_texts(text: ModuleText, model: p.Instance) -> list[str]:
         return step_functions(text, model, pipeline.stepping(model))
     except NoStep:
         return []
+
+
+def files_text(text: str, half: bool) -> str:
+    """The functions for files; where parameters are kept in 16 bits, states still are not."""
+    text = text.strip()
+    if not half or "STATE" not in text:
+        return text
+    text = text.replace("stored(path, PARAMS)", "stored(path, PARAMS, DTYPE)").replace(
+        "stored(path, STATE)", "stored(path, STATE, FLOAT)"
+    )
+    return text.replace("def stored(path, wanted):", "def stored(path, wanted, dtype):").replace(
+        "found[name].astype(DTYPE) for", "found[name].astype(dtype) for"
+    )
 
 
 def helper_texts(used: set[str]) -> list[str]:
@@ -196,7 +213,12 @@ def prepare(text: ModuleText, unit: Unit, with_seed: bool) -> tuple[Lowering, li
         shape = ", ".join(f'"{size_code(s)}"' if not isinstance(s, int) else f"{s}" for s in node.shape)
         shape += "," if len(node.shape) == 1 else ""
         dtype = low.numpy_dtype(node.dtype) if node.dtype in ("float", "f32") else DTYPES[node.dtype]
-        prologue.append(f'{name} = entry("{name}", {name}, {dtype}, ({shape}))')
+        if text.half and node.dtype in ("float", "f32") and node.shape:
+            prologue.append(f'{name} = entry("{name}", {name}, DTYPE, ({shape})).astype(FLOAT)')
+        else:
+            given = f'entry("{name}", {name}, {dtype}, ({shape}))'
+            rounding = f"{low.helper(f'as_{node.dtype}')}({given})" if node.dtype in ("f16", "bf16") else given
+            prologue.append(f"{name} = {rounding}")
     for symbol, (name, axis) in where.items():
         prologue.append(f"{symbol} = {name}.shape[{axis}]")
     if states:
@@ -243,16 +265,20 @@ def uses_random(roots: Sequence[ir.Node]) -> bool:
     return False
 
 
-def bind_params(low: Lowering, unit: Unit, roots: Sequence[ir.Node]) -> list[str]:
+def bind_params(low: Lowering, unit: Unit, roots: Sequence[ir.Node], half: bool) -> list[str]:
     """Local names for the parameters that a function reads."""
     needed = {x for x in _all_nodes(roots) if isinstance(x, ir.Input) and x.role == "param"}
-    lines = []
+    lines = ["params = {name: value.astype(FLOAT) for name, value in params.items()}"] if half and needed else []
     for path, node in unit.inputs.items():
+        rounding = "{}" if node.dtype not in ("f16", "bf16") else f"as_{node.dtype}({{}})"
+        if node in needed and rounding != "{}":
+            low.helper(f"as_{node.dtype}")
         if node in needed and path in unit.layers:
-            low.stars[node] = one_of("params", unit, path)
+            low.stars[node] = rounding.replace("{}", one_of("params", unit, path))
         elif node in needed:
             low.names[node] = low.fresh(path)
-            lines.append(f'{low.names[node]} = params["{path}"]')
+            given = f'params["{path}"]'
+            lines.append(f"{low.names[node]} = {rounding.format(given)}")
     return lines
 
 
@@ -282,10 +308,13 @@ def forward_function(text: ModuleText, model: p.Instance, program: Lowered) -> F
     low, arguments, prologue = prepare(text, unit, uses_random(roots))
     prologue += needs(unit, model.where)
     prologue += bounds(unit, model.inputs)
-    prologue += bind_params(low, unit, roots)
+    prologue += bind_params(low, unit, roots, text.half)
     low.run(roots)
     text.used |= low.used
     names = {k: low.tensor(v) for k, v in outputs.items()}
+    if text.half:
+        floats = {k for k, v in outputs.items() if v.dtype in ("float", "f32") and v.shape}
+        names = {k: f"{name}.astype(DTYPE)" if k in floats else name for k, name in names.items()}
     if len(names) == 1:
         epilogue = [f"return {next(iter(names.values()))}"]
     else:
@@ -302,7 +331,7 @@ def gradient_function(text: ModuleText, train: p.TrainProgram, program: Lowered)
     low, arguments, prologue = prepare(text, unit, text.random)
     prologue += needs(unit, train.instance.where)
     prologue += bounds(unit, train.instance.inputs)
-    prologue += bind_params(low, unit, roots)
+    prologue += bind_params(low, unit, roots, text.half)
     low.taken |= {"grads", "states"}
     leave = {q for q, g in grads.items() if q in unit.layers and isinstance(g, ir.Part)}
     low.sinks = {grads[q]: one_of("grads", unit, q) for q in leave}
@@ -344,7 +373,7 @@ def evaluation_function(text: ModuleText, train: p.TrainProgram, program: Lowere
     low, arguments, prologue = prepare(text, unit, uses_random(roots))
     prologue += needs(unit, train.instance.where)
     prologue += bounds(unit, train.instance.inputs)
-    prologue += bind_params(low, unit, roots)
+    prologue += bind_params(low, unit, roots, text.half)
     low.run(roots)
     text.used |= low.used
     metrics = {k: low.tensor(v) for k, v in outputs.items() if k != "loss"}
@@ -377,8 +406,11 @@ def parameter_table(text: ModuleText, unit: Unit) -> str:
             numbers += fan[unit.inputs[path]]
         rest = "".join(f", {n}" for n in numbers)
         entries[path] = f'(({shape}), "{declaration.initializer}"{rest})'
-    lines = [f"DTYPE = {text.dtype}", "", "#: parameter -> shape, initialiser, its numbers", "PARAMS = {"]
-    lines += [*table_lines(unit, entries), "}"]
+    lines = [f"DTYPE = {text.dtype}"]
+    if text.half:
+        lines = ["#: what parameters, inputs and outputs are kept in", "DTYPE = np.float16"]
+        lines += ["#: what is computed with; states, slots and gradients are kept in it", f"FLOAT = {text.dtype}"]
+    lines += ["", "#: parameter -> shape, initialiser, its numbers", "PARAMS = {", *table_lines(unit, entries), "}"]
     if unit.states:
         values: dict[str, str] = {}
         for path, state in unit.states.items():
@@ -507,7 +539,8 @@ def init_function(text: ModuleText, unit: Unit) -> str:
     lines.append("    return params")
     if unit.states:
         lines += ["", "", "def init_state():", '    """States as they are before the first step."""']
-        lines.append("    return {name: np.full(shape, value, DTYPE) for name, (shape, value) in STATE.items()}")
+        kind = "FLOAT" if text.half else "DTYPE"
+        lines.append(f"    return {{name: np.full(shape, value, {kind}) for name, (shape, value) in STATE.items()}}")
     return "\n".join(lines)
 
 
@@ -574,26 +607,32 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
     if "grad_norm" in needed:
         step.append("    grad_norm = np.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
     keywords = [f"{n}={n if n in ('step', 'grad_norm') else hyper[n]}" for n in needed if n not in ("param", "grad")]
-    flat = ["params[name]", "grad", *(f'opt["{s}"][name]' for s in slots)]
+    flat = ['opt["param"][name]' if text.half else "params[name]", "grad", *(f'opt["{s}"][name]' for s in slots)]
     names = ["param", "grad", *slots]
     step.append("    for name, grad in grads.items():")
     step.append(f"        {', '.join(names)} = (x.reshape(-1, copy=False) for x in ({', '.join(flat)}))")
     step.append(f"        for part in {low.helper('row_blocks')}(param.size, 1):")
     given = ["param[part]", "grad[part]", *keywords, *(f"{s}={s}[part]" for s in slots)]
     step.append(f"            {optimizer.name}({', '.join(given)})")
+    if text.half:
+        step.append('        params[name][...] = opt["param"][name]')
     text.used |= low.used
     step.append("    return params, opt")
     start = ["def init_opt(params, seed=0):", '    """The optimiser before its first step."""']
     start.append("    return {")
     start.append('        "step": 0,')
     start.append('        "seed": seed,')
+    if text.half:
+        start.append("        # parameters as the update sees them: small steps would be lost in 16 bits")
+        start.append('        "param": {name: value.astype(FLOAT) for name, value in params.items()},')
+    kept = ", FLOAT" if text.half else ""
     plain = Lowering(text.dtype)
     for tensor in optimizer.inputs:
         plain.names[builder.values[tensor].tensor] = hyper.get(tensor.name, tensor.name)
     starts = {s.tensor.name: Body(plain, ()).scalar(builder.scalar(s.value, {})).code for s in optimizer.states}
     for s in slots:
         value = starts[s]
-        made = "np.zeros_like(value)" if value in ("0", "0.0") else f"np.full_like(value, {value})"
+        made = f"np.zeros_like(value{kept})" if value in ("0", "0.0") else f"np.full_like(value, {value}{kept})"
         start.append(f'        "{s}": {{name: {made} for name, value in params.items()}},')
     if unit.states:
         start.append('        "state": init_state(),')

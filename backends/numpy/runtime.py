@@ -47,6 +47,18 @@ def in_space(function):
     return call
 
 
+def as_f16(x):
+    """Rounded to half precision."""
+    return x.astype(np.float16).astype(x.dtype)
+
+
+def as_bf16(x):
+    """Rounded to bfloat16, ties to even: its bits are the upper half of those of a float32."""
+    bits = x.astype(np.float32).view(np.uint32)
+    bits = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
+    return np.where(x == x, bits.view(np.float32).astype(x.dtype), x)
+
+
 def shifted(x, axis, start, count, step, fill):
     """Entries start, start + step, ... of one axis, `fill` where they lie outside."""
     size = x.shape[axis]

@@ -12,6 +12,7 @@ from dslc.backends.triton.text import (
     ATOM,
     BIT,
     COMPARE,
+    HALF,
     INTEGERS,
     PLUS,
     TIMES,
@@ -244,7 +245,7 @@ class Body(Reads):
             return x if source == "bool" else Text(f"{x.at(BIT)} != {zero}", x.axes, COMPARE, x.depth)
         if s.dtype in INTEGERS:
             return x if source in INTEGERS else self.cast(x, "tl.int64")
-        if s.dtype in ("f16", "bf16"):
+        if s.dtype in HALF:
             self.helpers.add(f"as_{s.dtype}")
             (value,) = self.blocks(s, [self.converted(s.args[0], "float")])
             return Text(f"as_{s.dtype}({value})", x.axes, ATOM, x.depth)

@@ -18,7 +18,7 @@ from dslc.backends.triton.kernels import (
     wide,
     wish_of,
 )  # fmt: skip
-from dslc.backends.triton.text import ATOM, Text, aligned, atom, name_of, size_code
+from dslc.backends.triton.text import ATOM, HALF, Text, aligned, atom, name_of, size_code
 
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel
@@ -35,7 +35,7 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
     blocks: dict[str, int | str] = {
         "BLOCK_ROWS": block_for(extents["rows"], 16, 64),
         "BLOCK_COLUMNS": block_for(extents["columns"], 16, most),
-        "BLOCK_INNER": 16,
+        "BLOCK_INNER": 16 if any(half_of(body, d.left, d.right) is None for d in kernel.dots) else 32,
     }
     grid = dot_axes(body, kernel, extents, blocks)
     names = {d.node: body.fresh(name_of(d.node, "total")) for d in kernel.dots}
@@ -89,19 +89,44 @@ def dot_loop(
     body.line(f"{inner.name} = {start} + tl.arange(0, BLOCK_INNER)")
     for dot in kernel.dots:
         if dot.inner == variables:
-            left = side(body, dot.left, (0, 1), inner, ("BLOCK_ROWS", "BLOCK_INNER"))
-            right = side(body, dot.right, (1, 2), inner, ("BLOCK_INNER", "BLOCK_COLUMNS"))
+            half = half_of(body, dot.left, dot.right)
+            left = side(body, dot.left, (0, 1), inner, ("BLOCK_ROWS", "BLOCK_INNER"), half=half)
+            right = side(body, dot.right, (1, 2), inner, ("BLOCK_INNER", "BLOCK_COLUMNS"), half=half)
             name = names[dot.node]
-            body.line(f'{name} = tl.dot({left}, {right}, {name}, input_precision="ieee")')
+            body.line(f"{name} = {dot_text(half, left, right, name)}")
     body.close()
     body.axes.remove(inner)
 
 
-def side(body: Body, s: ir.Scalar, axes: tuple[int, int], inner: Axis, shape: tuple[str, str], depth: int = 1) -> str:
+def half_of(body: Body, left: ir.Scalar, right: ir.Scalar) -> str | None:
+    """The type of 16 bits in which a product is taken, on tensor cores; None where it is taken in float32.
+
+    Both sides must be kept in it. In a module of that type a side that is computed rounds to it, too: so it would if
+    it were put into memory.
+    """
+    kept = {body.kept(s.tensor) if isinstance(s, ir.Read) else "" for s in (left, right)}
+    if len(kept) == 1 and kept <= HALF.keys():
+        return kept.pop()
+    wide = {s.dtype for x in (left, right) for s in ir.scalars(x)} & ({"f64", *HALF} - {body.dtype})
+    return body.dtype if body.dtype in HALF and not wide else None
+
+
+def dot_text(half: str | None, *arguments: str) -> str:
+    """A product that is summed in float32; float32 itself is not rounded to tf32."""
+    return f"tl.dot({', '.join(arguments)})" if half else f'tl.dot({", ".join(arguments)}, input_precision="ieee")'
+
+
+def side(
+    body: Body, s: ir.Scalar, axes: tuple[int, int], inner: Axis, shape: tuple[str, str], depth: int = 1,
+    half: str | None = None,
+) -> str:  # fmt: skip
     """One side of a contraction over its full tile, 0 outside the inner axis."""
+    kept = body.loaded_as(s, half) if half else None
+    if kept is not None and kept.axes == axes:
+        return kept.code
     text = body.scalar(s)
     if isinstance(s, ir.Read) and text.axes == axes and s.tensor not in body.tiles:
-        return text.code
+        return text.code if half is None else body.cast(text, HALF[half]).code
     mask = body.mask(inner.number)
     line = aligned([body.exact(text), Text("", axes)])[0][0]
     if mask is not None:
@@ -113,4 +138,6 @@ def side(body: Body, s: ir.Scalar, axes: tuple[int, int], inner: Axis, shape: tu
         else:
             code = f"tl.full(({', '.join(shape)}), {line.code}, {body.float_type})"
         line = Text(code, axes, ATOM, depth)
+    if half is not None:
+        line = Text(f"{line.at(ATOM)}.to({HALF[half]})", axes, ATOM, depth)
     return line.code if len(line.code) < 60 else body.named("side", Text(line.code, axes, ATOM, depth)).code

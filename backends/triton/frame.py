@@ -16,6 +16,7 @@ from dslc.source import NOWHERE
 #: names that a kernel may not use for its own values
 RESERVED = DEVICE | {
     "tl", "triton", "torch", "math", "seed", "device", "params", "state", "entry", "below", "PARAMS", "STATE", "DTYPE",
+    "FLOAT",
     "pid", "in", "is", "if", "or", "and", "not", "as", "for", "def", "int", "float", "range", "min", "max", "sum",
     "len", "print", "lambda", "return", "abs", "round", "pow", "exp",
 }  # fmt: skip
@@ -56,7 +57,7 @@ class Axis:
 class Frame:
     """Lines of one kernel, and what is known at this point of it."""
 
-    dtype: str  # "f32" or "f64": what floats are
+    dtype: str  # what floats are: "f32" or "f64", or "f16" or "bf16", which are computed with in float32
     node: ir.Node
     axes: list[Axis] = field(default_factory=list)
     #: lines of the open loops, outermost first
@@ -75,6 +76,8 @@ class Frame:
     steps: dict[ir.Step, str] = field(default_factory=dict)
     #: steps that a loop of the kernel itself counts
     counted: dict[ir.Step, str] = field(default_factory=dict)
+    #: the tile axes of those, where a kernel works on several steps at a time
+    step_axes: tuple[int, ...] = ()
     uses: dict[ir.Scalar, int] = field(default_factory=dict)
     helpers: set[str] = field(default_factory=set)
     random: bool = False
@@ -128,7 +131,9 @@ class Frame:
 
     def block(self, text: Text) -> Text:
         """A literal, or a formula of literals, as a tensor; any other text as it is."""
-        if re.fullmatch(r"[-+*/ ().\de]+", text.code) and re.search(r"[.e]", text.code):
+        # an `e` that follows no digit is a name
+        literal = re.fullmatch(r"[-+*/ ().\de]+", text.code) and not re.search(r"(?<![\d.])e", text.code)
+        if literal and re.search(r"[.e]", text.code):
             return Text(f"tl.full((), {text.code}, {self.float_type})", text.axes, ATOM, text.depth)
         return text
 
@@ -147,6 +152,9 @@ class Frame:
     def step_depth(self, step: ir.Step) -> int:
         """The loop of the kernel that counts a step; 0 if the host counts it."""
         return 1 if step in self.counted else 0
+
+    def axes_of_step(self, step: ir.Step) -> tuple[int, ...]:
+        return self.step_axes if step in self.counted else ()
 
     def step(self, step: ir.Step) -> str:
         if step in self.counted:

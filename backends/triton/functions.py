@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dslc.backends.triton.host import Host, Registry
 from dslc.backends.triton.params import LOOPS, layer_path
-from dslc.backends.triton.text import HOST, TORCH, argument, size_code
+from dslc.backends.triton.text import HOST, argument, size_code
 
 from dslc.check import program as p
 from dslc.ir import nodes as ir
@@ -56,15 +56,17 @@ def started(registry: Registry, unit: Unit, roots: Sequence[ir.Tensor]) -> tuple
     source = "params" if unit.params else "state" if has_states else ""
     first = f"next(iter({source}.values())).device" if source else "default_device()"
     prologue = [f"device = {first}"]
-    for name, node in inputs:
+    for name, given in inputs:
+        node = registry.kept(given)
         host.names[node] = argument(name)
         shape = "".join(f"{s}, " if isinstance(s, int) else f'"{size_code(s)}", ' for s in node.shape).strip()
-        dtype = TORCH.get(node.dtype, "DTYPE")
+        dtype = registry.shown(node.dtype)
         prologue.append(f'{argument(name)} = entry("{name}", {argument(name)}, {dtype}, ({shape}), device)')
     for symbol, (name, axis) in where.items():
         prologue.append(f"{symbol} = {name}.shape[{axis}]")
     reads = leading_places(roots)
-    for path, node in unit.inputs.items():
+    for path, given in unit.inputs.items():
+        node = registry.kept(given)
         table = {"param": "params", "state": "state"}.get(node.role)
         if table is None or node not in reads:
             continue

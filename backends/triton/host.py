@@ -13,11 +13,15 @@ from dslc.backends.triton.matrices import external_kernel
 from dslc.backends.triton.others import along_kernel, results_of
 from dslc.backends.triton.recurrence import recurrence_kernel, results
 from dslc.backends.triton.rows import rows_kernel, split_kernels
+from dslc.backends.triton.scatter import atomic_kernel, segment_kernel, sorted_inputs
 from dslc.backends.triton.stream import stream_text
-from dslc.backends.triton.text import POINTER, TORCH, name_of, size_code, word
+from dslc.backends.triton.text import HALF, POINTER, TORCH, name_of, size_code, word
 
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel, Loop, Other, Step
+from dslc.kernels.group import kernel_of
+from dslc.kernels.narrow import narrow_input
+from dslc.kernels.segments import row_of, segments
 from dslc.sizes import Size
 from dslc.source import NOWHERE, Span
 
@@ -29,6 +33,8 @@ class Registry:
     """The kernels of a module: equal texts are one kernel."""
 
     dtype: str
+    #: may scatters add in any order?
+    atomic: bool = False
     texts: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     about: dict[str, dict[str, object]] = field(default_factory=dict)
@@ -40,6 +46,20 @@ class Registry:
 
     def storage(self, dtype: str) -> str:
         return TORCH.get(dtype, self.torch_dtype)
+
+    @property
+    def param_dtype(self) -> str:
+        """What parameters are kept in: `DTYPE` of the module."""
+        return self.storage(self.dtype)
+
+    def shown(self, dtype: str) -> str:
+        """The storage of a dtype as the module writes it."""
+        storage = self.storage(dtype)
+        return "DTYPE" if storage == self.param_dtype else storage
+
+    def kept(self, node: ir.Input) -> ir.Input:
+        """An argument with the dtype that it is kept in."""
+        return narrow_input(node, self.dtype) if self.dtype in HALF else node
 
     def add(self, kernel: KernelText) -> str:
         """The name of the kernel with this text."""
@@ -70,7 +90,7 @@ class Registry:
 
     def described(self, kernel: KernelText) -> dict[str, object]:
         body = kernel.body
-        signature = {name: POINTER[self.storage(getattr(t, "dtype", "f32"))] for t, name in body.pointers.items()}
+        signature = {name: POINTER[self.storage(body.kept(t))] for t, name in body.pointers.items()}
         signature |= dict.fromkeys([*body.steps.values(), *body.numbers], "i64")
         if body.random:
             signature["seed"] = "i64"
@@ -192,9 +212,8 @@ class Host:
             return name
         name = self.fresh(wish or name_of(node))
         self.names[node] = name
-        dtype = self.registry.storage(node.dtype)
-        shown = "DTYPE" if dtype == self.registry.torch_dtype else dtype
-        self.line(f"{name} = torch.empty({self.shape(node.shape)}, dtype={shown}, device=device)")
+        dtype = self.registry.shown(node.dtype)
+        self.line(f"{name} = torch.empty({self.shape(node.shape)}, dtype={dtype}, device=device)")
         return name
 
     def kernel(self, kernel: Kernel) -> None:
@@ -239,6 +258,8 @@ class Host:
                 self.names[node] = name
             case ir.Part():
                 self.part(node)
+            case ir.Scatter():
+                self.scatter(node)
             case ir.Along() | ir.External():
                 dtype = self.registry.dtype
                 made = along_kernel(node, dtype) if isinstance(node, ir.Along) else external_kernel(node, dtype)
@@ -247,6 +268,28 @@ class Host:
                 self.parts[node] = [self.names[x] for x in results_of(node)]
             case _:
                 raise CannotLower(f"{type(node).__name__}", node)
+
+    def scatter(self, node: ir.Scatter) -> None:
+        """Sources are sorted by the row that they go to; or they are added in any order, if that is asked for."""
+        found, dtype = segments(node), self.registry.dtype
+        layered = {x: depth for x, (_, depth) in self.layered.items()}
+        if self.registry.atomic and node.op == "+":
+            self.targets[node] = name = self.fresh(name_of(node))
+            kind = self.registry.shown(node.dtype)
+            self.line(f"{name} = torch.zeros({self.shape(node.shape)}, dtype={kind}, device=device)")
+            self.launch(atomic_kernel(found, dtype, layered))
+            return
+        row = row_of(found)
+        assert isinstance(row, ir.Comp)
+        kernel = kernel_of(row)
+        kernel.stored = [row]
+        self.kernel(kernel)
+        given, rows = sorted_inputs(found), self.fresh("rows")
+        self.names[given.order], self.names[given.first] = (self.fresh(x.name) for x in (given.order, given.first))
+        self.line(f"{rows}, {self.names[given.order]} = torch.sort({self.names[row]}.view(-1), stable=True)")
+        places = f"torch.arange({size_code(found.row_count)} + 1, device=device)"
+        self.line(f"{self.names[given.first]} = torch.searchsorted({rows}, {places})")
+        self.launch(segment_kernel(found, given, dtype, layered))
 
     def part(self, node: ir.Part) -> None:
         if node.of in self.parts:
@@ -280,10 +323,8 @@ class Host:
         length = size_code(scan.length)
         for result in scan.results:
             name = self.fresh(f"{word(result.name or 'step')}_steps")
-            dtype = self.registry.storage(result.dtype)
-            shown = "DTYPE" if dtype == self.registry.torch_dtype else dtype
-            shape = self.shape((scan.length, *result.shape))
-            self.line(f"{name} = torch.empty({shape}, dtype={shown}, device=device)")
+            shape, dtype = self.shape((scan.length, *result.shape)), self.registry.shown(result.dtype)
+            self.line(f"{name} = torch.empty({shape}, dtype={dtype}, device=device)")
             stacked.append(name)
         self.line(f"for {counter} in {f'reversed(range({length}))' if scan.reverse else f'range({length})'}:")
         self.indent += 1

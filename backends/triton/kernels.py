@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dslc.backends.triton.body import Axis, Body, conjunction, product
-from dslc.backends.triton.text import BIT, Text, aligned, name_of, size_code
+from dslc.backends.triton.text import BIT, HALF, Text, aligned, name_of, size_code
 
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel, Member
@@ -92,7 +92,7 @@ def wish_of(kernel: Kernel) -> str:
 def store(body: Body, member: Member, value: Text) -> None:
     offset, _ = body.offset([ir.plain(v) for v in member.axes], member.node.shape)
     masks = [m for a in offset.axes if (m := body.mask(a)) is not None]
-    if member.node.dtype in ("f16", "bf16") and body.dtype == "f64":
+    if member.node.dtype in HALF and body.dtype == "f64":
         value = body.cast(value, "tl.float32")
     parts, _, _ = aligned([offset, body.exact(value), *masks])
     place = body.pointer(member.node) + ("" if offset.code == "0" else f" + {parts[0].at(BIT + 1)}")

@@ -108,7 +108,7 @@ def external_kernel(node: ir.External, dtype: str) -> list[KernelText]:
     body.line("i, j = r[:, None], r[None, :]")
     body.line(f"inside = (i < {size}) & (j < {size})")
     body.line(f"at = matrix * ({size} * {size}) + i * {size} + j")
-    body.line(f"a = tl.load({source} + at, mask=inside, other=0.0)")
+    body.line(f"a = tl.load({source} + at, mask=inside, other=0.0){body.upcast(a)}")
     WRITERS[node.op](node, body, n, blocks)
     outs = results_of(node)
     return [
@@ -138,7 +138,8 @@ def write_solve(node: ir.External, body: Body, n: Size, blocks: dict[str, int | 
     blocks["BLOCK_RIGHT"] = block(columns, 1)
     body.line("m = tl.arange(0, BLOCK_RIGHT)[None, :]")
     body.line(f"right = matrix * ({size} * {width}) + i * {width} + m")
-    body.line(f"b = tl.load({body.pointer(right)} + right, mask=(i < {size}) & (m < {width}), other=0.0)")
+    load = f"tl.load({body.pointer(right)} + right, mask=(i < {size}) & (m < {width}), other=0.0)"
+    body.line(f"b = {load}{body.upcast(right)}")
     lines(body, ELIMINATE + ON_RIGHT.strip("\n"), n)
     body.line(f"tl.store({body.pointer(out)} + right, b, mask=(i < {size}) & (m < {width}))")
 

@@ -10,20 +10,32 @@ from pathlib import Path
 from dslc.backends.triton.functions import Function, bounds, dictionary, started, table
 from dslc.backends.triton.host import Registry
 from dslc.backends.triton.optimizer import optimizer_functions
-from dslc.backends.triton.params import ENTRY, SAVE, SAVE_WITH_STATE, STORED, init_functions, parameter_table
+from dslc.backends.triton.params import (
+    ENTRY,
+    SAVE,
+    SAVE_WITH_STATE,
+    STORED,
+    in_one_dtype,
+    init_functions,
+    parameter_table,
+)
 from dslc.backends.triton.torch_module import module_parts
 
 from dslc import pipeline
 from dslc.check import program as p
+from dslc.ir import nodes as ir
+from dslc.kernels.narrow import HALVES, OPEN
 from dslc.kernels.prepare import prepared
 from dslc.pipeline import Lowered
+from dslc.source import NOWHERE
 
 
 def generate(
-    model: p.Instance, train: p.TrainProgram | None, optimizer: p.Instance | None, source: str, dtype: str = "f32"
-) -> str:
+    model: p.Instance, train: p.TrainProgram | None, optimizer: p.Instance | None, source: str, dtype: str = "f32",
+    atomic: bool = False,
+) -> str:  # fmt: skip
     """The text of the module of a model, with training when the spec has a `train` for it."""
-    registry = Registry(dtype)
+    registry = Registry(dtype, atomic)
     program = pipeline.forward(model)
     functions = [forward_function(registry, model, program)]
     unit, random = program.unit, False
@@ -33,16 +45,17 @@ def generate(
         functions.append(gradient_function(registry, train, program))
         random = functions[-1].host.random
         functions.append(evaluation_function(registry, train, pipeline.evaluation(train)))
-    made = module_parts(registry, model)
+    made = module_parts(registry, model, functions[0].host.random)
     if made is not None:
-        functions.append(made[0])
+        functions += made[0]
     blocks = [parameter_table(registry, unit), *init_functions(registry, unit), *(f.text() for f in functions)]
     if train is not None and optimizer is not None:
         blocks += optimizer_functions(registry, train, optimizer, unit, random)
     if made is not None:
         blocks.append(made[1])
-    blocks.append((SAVE_WITH_STATE if unit.states else SAVE).strip())
-    blocks.append("# ---- arguments ----\n\n\n" + ENTRY.strip() + "\n\n\n" + STORED.strip())
+    files = [(SAVE_WITH_STATE if unit.states else SAVE).strip(), STORED.strip()]
+    save, load = files if dtype in HALVES else map(in_one_dtype, files)
+    blocks += [save, "# ---- arguments ----\n\n\n" + ENTRY.strip() + "\n\n\n" + load]
     header = (
         f'"""{model.name}, compiled by dslc from {source}: needs torch and triton."""\n\n'
         "import math\n\nimport torch\nimport triton\nimport triton.language as tl"
@@ -110,7 +123,7 @@ def helper_texts(wanted: set[str]) -> list[str]:
 
 def forward_function(registry: Registry, model: p.Instance, program: Lowered) -> Function:
     unit, outputs = program.unit, program.outputs
-    roots, steps = prepared(list(outputs.values()))
+    roots, steps = prepared(list(outputs.values()), registry.dtype)
     host, arguments, prologue = started(registry, unit, roots)
     prologue += bounds(unit, model.inputs)
     host.run(steps)
@@ -122,9 +135,18 @@ def forward_function(registry: Registry, model: p.Instance, program: Lowered) ->
     return Function("forward", arguments, doc, host, prologue, epilogue)
 
 
+def as_float(x: ir.Tensor) -> ir.Tensor:
+    """A gradient in the float of the module, whatever the spec declares of its parameter."""
+    if x.dtype in OPEN:
+        return x
+    return ir.comp(x.shape, ir.op("cast", (ir.whole(x),), "float"), name=x.name, span=getattr(x, "span", NOWHERE))
+
+
 def gradient_function(registry: Registry, train: p.TrainProgram, program: Lowered) -> Function:
     unit, values, states, grads = program.unit, program.values(), program.states(), program.gradients()
-    roots, steps = prepared([*values.values(), *states.values(), *grads.values()])
+    count = len(values) + len(states) + len(grads)
+    slopes = [as_float(g) for g in grads.values()]
+    roots, steps = prepared([*values.values(), *states.values(), *slopes], registry.dtype, range(len(values), count))
     host, arguments, prologue = started(registry, unit, roots)
     prologue += bounds(unit, train.instance.inputs)
     host.run(steps)
@@ -143,7 +165,7 @@ def gradient_function(registry: Registry, train: p.TrainProgram, program: Lowere
 
 def evaluation_function(registry: Registry, train: p.TrainProgram, program: Lowered) -> Function:
     unit, outputs = program.unit, program.outputs
-    roots, steps = prepared(list(outputs.values()))
+    roots, steps = prepared(list(outputs.values()), registry.dtype)
     host, arguments, prologue = started(registry, unit, roots)
     prologue += bounds(unit, train.instance.inputs)
     host.run(steps)

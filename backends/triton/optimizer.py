@@ -1,11 +1,16 @@
-"""The optimiser as a kernel over the entries of a parameter, and the training step around it."""
+"""The optimiser as one kernel over the entries of all parameters, and the training step around it.
+
+The kernel finds its tensors in a table of whole numbers: a row of addresses for each kind of tensor (parameters,
+gradients, slots), then a row with the number of the first program of each parameter, and one with its length.
+"""
 
 from __future__ import annotations
 
 from dslc.backends.triton.body import Axis, Body
-from dslc.backends.triton.host import Registry, spec_lines, wrapped
+from dslc.backends.triton.host import Registry, wrapped
 from dslc.backends.triton.numbers import number
-from dslc.backends.triton.text import Text, argument
+from dslc.backends.triton.params import in_one_dtype
+from dslc.backends.triton.text import HALF, Text, argument
 
 from dslc.check import program as p
 from dslc.check.dependence import tensors_in
@@ -25,15 +30,24 @@ NORM = '''
 def gradient_norm(grads):
     """The length of the whole gradient."""
     device = next(iter(grads.values())).device
-    counts = [triton.cdiv(g.numel(), 4096) for g in grads.values()]
-    parts = torch.empty((sum(counts),), dtype=DTYPE, device=device)
-    norm = torch.empty((), dtype=DTYPE, device=device)
-    place = 0
-    for g, count in zip(grads.values(), counts):
-        squares[(count,)](g, parts, place, g.numel(), BLOCK=4096)
-        place += count
-    length[(1,)](parts, norm, place, BLOCK=1024)
+    table, programs = addresses(4096, grads, grads)
+    parts = torch.empty((programs,), dtype=FLOAT, device=device)
+    norm = torch.empty((), dtype=FLOAT, device=device)
+    squares[(programs,)](table, parts, len(grads), TENSORS=triton.next_power_of_2(len(grads)), BLOCK=4096)
+    length[(1,)](parts, norm, programs, BLOCK=1024)
     return norm
+'''
+
+ADDRESSES = '''
+def addresses(block, order, *kinds):
+    """Where the tensors of an update are: addresses by kind, the first program of each tensor, its length."""
+    first, firsts, lengths = 0, [], [kinds[0][name].numel() for name in order]
+    for length in lengths:
+        firsts.append(first)
+        first += triton.cdiv(length, block)
+    rows = [[kind[name].data_ptr() for name in order] for kind in kinds]
+    device = kinds[0][next(iter(order))].device
+    return torch.as_tensor([*rows, firsts, lengths], dtype=torch.int64, device=device), first
 '''
 
 
@@ -85,18 +99,23 @@ def optimizer_functions(
         step.append('    opt["state"].update(state)')
     if used_norm:
         step.append("    norm = gradient_norm(grads)")
-    step.append("    for name, grad in grads.items():")
-    step.append("        count = grad.numel()")
-    pointers = ["params[name]", "grad", *(f'opt["{s}"][name]' for s in slots)]
-    launch = [*pointers, *(["norm"] if used_norm else []), *arguments, "count", "BLOCK=1024"]
-    step += wrapped(f"{kernel_name(optimizer)}[(triton.cdiv(count, 1024),)](", launch, ")", "        ")
+    half = registry.dtype in HALF
+    kinds = ["params", *(['opt["param"]'] if half else []), "grads", *(f'opt["{s}"]' for s in slots)]
+    step.append(f"    table, programs = addresses(1024, grads, {', '.join(kinds)})")
+    launch = ["table", *(["norm"] if used_norm else []), *arguments, "len(grads)"]
+    launch += ["TENSORS=triton.next_power_of_2(len(grads))", "BLOCK=1024"]
+    step += wrapped(f"{kernel_name(optimizer)}[(programs,)](", launch, ")", "    ")
     step.append("    return params, opt")
     start = ["def init_opt(params, seed=0):", '    """The optimiser before its first step."""', "    return {"]
     start += ['        "step": 0,', '        "seed": seed,']
+    if half:
+        start.append("        # parameters as the update sees them: small steps would be lost in 16 bits")
+        start.append('        "param": {name: value.to(FLOAT) for name, value in params.items()},')
     names: dict[ir.Node, str] = {nodes[t.name]: hyper.get(t.name, t.name) for t in optimizer.inputs}
     for state in optimizer.states:
         value = number(builder.scalar(state.value, {}), names, nodes["param"])
-        made = "torch.zeros_like(value)" if value in ("0", "0.0") else f"torch.full_like(value, {value})"
+        kept = ", dtype=FLOAT" if half else ""
+        made = f"torch.zeros_like(value{kept})" if value in ("0", "0.0") else f"torch.full_like(value, {value}{kept})"
         start.append(f'        "{state.tensor.name}": {{name: {made} for name, value in params.items()}},')
     if unit.states:
         start.append(
@@ -105,9 +124,9 @@ def optimizer_functions(
             else '        "state": init_state(),'
         )
     start.append("    }")
-    blocks = ["\n".join(start), LOSS_AND_GRAD.strip()]
+    blocks = ["\n".join(start), LOSS_AND_GRAD.strip(), ADDRESSES.strip()]
     if used_norm:
-        blocks.append(NORM.strip())
+        blocks.append(NORM.strip() if half else in_one_dtype(NORM.strip()))
     return [*blocks, "\n".join(step)]
 
 
@@ -140,9 +159,9 @@ def update_kernel(
     registry: Registry, optimizer: p.Instance, bodies: dict[str, ir.Scalar], nodes: dict[str, ir.Input],
     vectors: list[str], hyper: dict[str, str],
 ) -> tuple[str, list[str]]:  # fmt: skip
-    """The kernel of one step for one parameter, and the host's values of its numbers."""
+    """The kernel of one step, and the host's values of its numbers."""
     body = Body(registry.dtype, nodes["param"])
-    body.taken |= {"param", "grad", "count", "i", *vectors}
+    body.taken |= {"table", "tensor", "tensors", "first", "i", "inside", *vectors, *(f"{v}_at" for v in vectors)}
     tensors = {nodes[v] for v in vectors} | ({nodes["grad_norm"]} if "grad_norm" in nodes else set())
     names: dict[ir.Node, str] = {nodes[n]: text for n, text in hyper.items()}
     if "step" in nodes:
@@ -178,13 +197,21 @@ def update_kernel(
             put[s] = ir.rebuild(s, lambda x: put[x])
     bodies = {name: put[formula] for name, formula in bodies.items()}
     body.count(list(bodies.values()))
-    guard = "mask=i < count"
+    guard = "mask=inside"
     loads = []
     used = {s.tensor for s in order if isinstance(s, ir.Read)}
+    half = registry.dtype in HALF
+    rows = ["param_kept", *vectors] if half else vectors
+    for k, v in enumerate(rows):
+        if v != "param_kept" and nodes[v] not in used and v not in bodies:
+            continue
+        kind = HALF[registry.dtype] if v == "param_kept" else body.float_type
+        row = "table_ptr + tensor" if k == 0 else f"table_ptr + {f'{k} * ' if k > 1 else ''}tensors + tensor"
+        loads.append(f"{v}_at = tl.load({row}).to(tl.pointer_type({kind})) + i")
     for v in vectors:
         body.values[nodes[v]] = Text(v, (0,))
-        if nodes[v] in used or v not in bodies:
-            loads.append(f"{v} = tl.load({v}_ptr + i, {guard}, other=0.0)")
+        if nodes[v] in used:
+            loads.append(f"{v} = tl.load({v}_at, {guard}, other=0.0)")
     norm = "grad_norm" in nodes and nodes["grad_norm"] in used
     if norm:
         body.values[nodes["grad_norm"]] = Text("grad_norm")
@@ -192,25 +219,26 @@ def update_kernel(
     stores = []
     for name, formula in bodies.items():
         value = body.named(f"{name}_next", body.scalar(formula))
-        stores.append(f"tl.store({name}_ptr + i, {value.code}, {guard})")
-    pointers = [f"{v}_ptr" for v in vectors] + (["grad_norm_ptr"] if norm else [])
+        stores.append(f"tl.store({name}_at, {value.code}, {guard})")
+        if half and name == "param":
+            stores.append(f"tl.store(param_kept_at, {value.code}, {guard})")
+    pointers = ["table_ptr"] + (["grad_norm_ptr"] if norm else [])
     kind = ": tl.float64" if registry.dtype == "f64" else ""
-    head = [*pointers, *(f"{a}{kind}" for a in arguments), "count: tl.int64", "BLOCK: tl.constexpr"]
-    same = ", ".join(f'"{a}"' for a in ("count", *arguments))
+    head = [*pointers, *(f"{a}{kind}" for a in arguments), "tensors: tl.int64"]
+    head += ["TENSORS: tl.constexpr", "BLOCK: tl.constexpr"]
+    same = ", ".join(f'"{a}"' for a in (*arguments, "tensors"))
     lines = [f"@triton.jit(do_not_specialize=[{same}])", *wrapped(f"def {kernel_name(optimizer)}(", head, "):")]
-    lines.append('    """One step of the optimiser for the entries of one parameter."""')
+    lines.append('    """One step of the optimiser for a block of one of the parameters."""')
     inner = [
-        *spec_lines([]),
         *([] if kind else casts),
-        "i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)",
+        f"tensor, i, inside = own_block(table_ptr, {len(rows)}, tensors, TENSORS, BLOCK)",
     ]
-    inner += [x for x in loads if not x.startswith(tuple(f"{v} = " for v in vectors if nodes[v] not in used))]
-    inner += [*body.scopes[0], *stores]
-    registry.helpers |= body.helpers
+    inner += [*loads, *body.scopes[0], *stores]
+    registry.helpers |= {*body.helpers, "own_block"}
     float_kind = "fp64" if registry.dtype == "f64" else "fp32"
-    pointer = f"*{float_kind}"
+    signature = {a: "*i64" if a == "table_ptr" else f"*{float_kind}" for a in pointers}
     registry.about[kernel_name(optimizer)] = {
-        "signature": dict.fromkeys(pointers, pointer) | dict.fromkeys(arguments, float_kind) | {"count": "i64"},
-        "blocks": {"BLOCK": 1024}, "warps": 4, "stages": 1, "lines": [],
+        "signature": signature | dict.fromkeys(arguments, float_kind) | {"tensors": "i64"},
+        "blocks": {"TENSORS": 64, "BLOCK": 1024}, "warps": 4, "stages": 1, "lines": [],
     }  # fmt: skip
     return "\n".join([*lines, *(f"    {x}" for x in inner)]), list(arguments.values())

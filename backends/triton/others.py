@@ -71,7 +71,7 @@ def running(node: ir.Along, dtype: str) -> KernelText:
     entry = f"({size} - 1 - t)" if node.reverse else "t"
     body.line(f"at = base[:, None] + {entry}[None, :]{apart}")
     body.line(f"inside = (rows < {body.size(rows)})[:, None] & (t < {size})[None, :]")
-    body.line(f"x = tl.load({source} + at, mask=inside, other={neutral})")
+    body.line(f"x = tl.load({source} + at, mask=inside, other={neutral}){body.upcast(x)}")
     body.line(f"y = {scan}")
     body.line(f"y = {combine}")
     body.line(f"tl.store({target} + at, y, mask=inside)")
@@ -105,11 +105,11 @@ def ranked(node: ir.Along, dtype: str) -> KernelText:
     apart = "" if after == 1 else f" * {atom(body.size(after))}"
     floats = is_float(x.dtype)
     body.line(f"base = {source} + {first(length)}")
-    body.line(f"x = tl.load(base + i{apart}, mask=i < {size}, other=0)")
+    body.line(f"x = tl.load(base + i{apart}, mask=i < {size}, other=0){body.upcast(x)}")
     body.line("rank = tl.zeros((BLOCK,), tl.int64)")
     body.open(f"for start in range(0, {size}, BLOCK):")
     body.line("j = start + tl.arange(0, BLOCK)")
-    body.line(f"y = tl.load(base + j{apart}, mask=j < {size}, other=0)")
+    body.line(f"y = tl.load(base + j{apart}, mask=j < {size}, other=0){body.upcast(x)}")
     sign = ">" if node.op == "top_k" else "<"
     body.line(f"before = y[None, :] {sign} x[:, None]")
     body.line("before |= (y[None, :] == x[:, None]) & (j[None, :] < i[:, None])")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dslc.backends.triton.host import Host, Registry
 from dslc.backends.triton.numbers import number
-from dslc.backends.triton.text import size_code
+from dslc.backends.triton.text import HALF, size_code
 
 from dslc.check import program as p
 from dslc.ir import nodes as ir
@@ -45,11 +45,11 @@ def load(path, device=None):
 
 def load_state(path, device=None):
     """Read the states that stand beside the parameters in a safetensors file."""
-    return stored(path, STATE, {**PARAMS, **STATE}, device)
+    return stored(path, STATE, {**PARAMS, **STATE}, device, FLOAT)
 '''
 
 STORED = '''
-def stored(path, wanted, known, device):
+def stored(path, wanted, known, device, dtype=DTYPE):
     """Some tensors of a safetensors file that must hold all that are known, and nothing else."""
     from safetensors.torch import load_file
 
@@ -60,7 +60,7 @@ def stored(path, wanted, known, device):
     for name, (shape, *_) in wanted.items():
         if tuple(found[name].shape) != shape:
             raise ValueError(f"{path}: {name} has the shape {tuple(found[name].shape)}, expected {shape}")
-    return {name: found[name].to(device=device or default_device(), dtype=DTYPE) for name in wanted}
+    return {name: found[name].to(device=device or default_device(), dtype=dtype) for name in wanted}
 '''
 
 ENTRY = '''
@@ -97,7 +97,7 @@ def init(seed=0, device=None):
     params = {}
     for number, (name, (shape, kind, *numbers)) in enumerate(PARAMS.items()):
         count = math.prod(shape)
-        value = torch.zeros(shape, dtype=DTYPE, device=device)
+        value = torch.zeros(shape, dtype=FLOAT, device=device)
         offset, scale, normal = 0.0, 0.0, False
         match kind:
             case "ones":
@@ -130,8 +130,13 @@ def init(seed=0, device=None):
             gain = numbers[0] if numbers else 1.0
             orthonormal[(1,)](tall, rows, columns, gain, BLOCK=triton.next_power_of_2(rows))
             value = (tall if shape[0] >= shape[1] else tall.t()).contiguous()
-        params[name] = value
+        params[name] = value.to(DTYPE)
 '''
+
+
+def in_one_dtype(text: str) -> str:
+    """A text for a module that keeps its parameters in the type that it computes with."""
+    return text.replace(".to(DTYPE)", "").replace(", FLOAT)", ")").replace("FLOAT", "DTYPE")
 
 
 def parameter_table(registry: Registry, unit: Unit) -> str:
@@ -143,8 +148,13 @@ def parameter_table(registry: Registry, unit: Unit) -> str:
         if declaration.initializer in ("glorot", "he", "lecun"):
             numbers += fan(unit, path)
         entries[path] = f'(({shape}), "{declaration.initializer}"{"".join(f", {n}" for n in numbers)})'
-    lines = [f"DTYPE = {registry.torch_dtype}", "", "#: parameter -> shape, initialiser, its numbers", "PARAMS = {"]
-    lines += [*table_lines(unit, entries), "}"]
+    lines = ["#: what parameters and tensors are kept in", f"DTYPE = {registry.param_dtype}"]
+    if registry.dtype in HALF:
+        lines += [
+            "#: what is computed with; states, slots and gradients are kept in it",
+            f"FLOAT = {registry.torch_dtype}",
+        ]
+    lines += ["", "#: parameter -> shape, initialiser, its numbers", "PARAMS = {", *table_lines(unit, entries), "}"]
     if unit.states:
         values: dict[str, str] = {}
         for path, state in unit.states.items():
@@ -226,7 +236,8 @@ def is_slice(tensor: ir.Tensor, node: ir.Input) -> bool:
 def init_functions(registry: Registry, unit: Unit) -> list[str]:
     """`init`, with the parameters that the spec gives a formula, and `init_state`."""
     registry.helpers |= {"draw", "init_values", "orthonormal"}
-    lines = [INIT.strip()]
+    wide = registry.shown("f32")
+    lines = [in_one_dtype(INIT.strip()) if wide == "DTYPE" else INIT.strip()]
     for path, declaration in unit.params.items():
         if declaration.value is not None:
             lines += given(registry, unit, path, declaration)
@@ -236,7 +247,7 @@ def init_functions(registry: Registry, unit: Unit) -> list[str]:
         state = ["def init_state(device=None):", '    """States as they are before the first step."""']
         state.append("    device = device or default_device()")
         state.append(
-            "    return {k: torch.full(shape, v, dtype=DTYPE, device=device) for k, (shape, v) in STATE.items()}"
+            f"    return {{k: torch.full(shape, v, dtype={wide}, device=device) for k, (shape, v) in STATE.items()}}"
         )
         blocks.append("\n".join(state))
     return blocks
@@ -253,9 +264,10 @@ def given(registry: Registry, unit: Unit, path: str, declaration: p.ParamDecl) -
     host = Host(registry)
     host.indent = 1
     host.run(scheduled([node]))
+    as_kept = ".to(DTYPE)" if registry.dtype in HALF else ""
     if path not in unit.layers:
-        return [*host.lines, f'    params["{path}"] = {host.tensor(node)}']
+        return [*host.lines, f'    params["{path}"] = {host.tensor(node)}{as_kept}']
     loops = [f"for {v} in range({count}):" for v, (_, count) in zip(LOOPS, unit.layers[path], strict=False)]
     lines = [f"{'    ' * (k + 1)}{loop}" for k, loop in enumerate(loops)]
     target = f"params[{layer_path(unit, path, LOOPS)}]"
-    return [*host.lines, *lines, f"{'    ' * (len(loops) + 1)}{target} = {host.tensor(node)}.clone()"]
+    return [*host.lines, *lines, f"{'    ' * (len(loops) + 1)}{target} = {host.tensor(node)}{as_kept or '.clone()'}"]

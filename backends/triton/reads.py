@@ -10,6 +10,7 @@ from dslc.backends.triton.text import (
     ATOM,
     BIT,
     COMPARE,
+    HALF,
     PLUS,
     TIMES,
     UNARY,
@@ -38,16 +39,45 @@ class Reads(Frame):
         if tensor in self.lazy:
             return self.scalar(self.lazy[tensor])
         if isinstance(tensor, ir.Step) and tensor.kind == "number":
-            return Text(self.step(tensor), (), ATOM, self.step_depth(tensor))
+            return Text(self.step(tensor), self.axes_of_step(tensor), ATOM, self.step_depth(tensor))
+        return self.from_memory(s)
+
+    def from_memory(self, s: ir.Read, as_kept: bool = False) -> Text:
+        """The load of a read, in the type that kernels compute in or in the one that the tensor is kept in."""
+        tensor = s.tensor
         self.guarded = s.outside is not None
         skip = self.layered.get(tensor, 0)
         if skip:
             self.layer_steps[tensor] = tuple(q.step.scan for q in s.places[:skip] if isinstance(q, ir.At))
         offset, tests = self.offset(s.places[skip:], tensor.shape[skip:])
         self.guarded = False
-        return self.load(tensor, offset, tests, s)
+        return self.load(tensor, offset, tests, s, as_kept)
 
-    def load(self, tensor: ir.Tensor, offset: Text, tests: list[Text], s: ir.Read) -> Text:
+    def loaded_as(self, s: ir.Scalar, half: str) -> Text | None:
+        """A read as it is kept, where that is in the given type of 16 bits and nothing is done to it."""
+        if not isinstance(s, ir.Read) or self.kept(s.tensor) != half or s.tensor.dtype != half:
+            return None
+        if s.tensor in self.values or s.tensor in self.tiles or s.tensor in self.lazy:
+            return None
+        if s.outside is not None and not self.is_zero(s.outside, s.tensor):
+            return None
+        known = self.recall(("kept", s))
+        if known is None:
+            known = self.from_memory(s, as_kept=True)
+            self.memo[known.depth][("kept", s)] = known
+        return known
+
+    def upcast(self, tensor: ir.Node) -> str:
+        """What follows a load: floats of 16 bits are computed with in float32."""
+        return f".to({self.float_type})" if self.kept(tensor) in HALF else ""
+
+    def kept(self, tensor: ir.Node) -> str:
+        """What a tensor is kept in: all parameters in one dtype, which the module says."""
+        if isinstance(tensor, ir.Input) and tensor.role == "param":
+            return self.dtype
+        return str(getattr(tensor, "dtype", ""))
+
+    def load(self, tensor: ir.Tensor, offset: Text, tests: list[Text], s: ir.Read, as_kept: bool = False) -> Text:
         place = self.pointer(tensor) + ("" if offset.code == "0" else f" + {offset.at(PLUS)}")
         masks = [m for a in offset.axes if (m := self.mask(a)) is not None] + tests
         other = "False" if tensor.dtype == "bool" else "0.0" if is_float(tensor.dtype) else "0"
@@ -61,8 +91,11 @@ class Reads(Frame):
                 raise CannotLower("a read whose condition has more axes than its place", self.node)
         else:
             code = f"tl.load({place})"
-        if tensor.dtype in ("f16", "bf16"):
-            code += f".to({self.float_type})"
+        if not as_kept:
+            code += self.upcast(tensor)
+            if tensor.dtype in HALF and self.kept(tensor) != tensor.dtype:
+                self.helpers.add(f"as_{tensor.dtype}")
+                code = f"as_{tensor.dtype}({code})"
         loaded = self.named(name_of(tensor), Text(code, axes, ATOM, depth))
         if s.outside is None or not tests or self.is_zero(s.outside, tensor):
             return loaded
@@ -154,7 +187,8 @@ class Reads(Frame):
         if isinstance(place, ir.At):
             step = self.step(place.step)
             code = step if place.offset == 0 else f"{step} + {self.size(place.offset)}".replace("+ -", "- ")
-            return Text(code, (), ATOM if place.offset == 0 else PLUS, self.step_depth(place.step)), tests
+            level = ATOM if place.offset == 0 else PLUS
+            return Text(code, self.axes_of_step(place.step), level, self.step_depth(place.step)), tests
         if isinstance(place, ir.Data):
             at = self.scalar(place.value)
             sure = never_negative(place.value)

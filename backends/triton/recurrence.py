@@ -6,10 +6,12 @@ from collections.abc import Collection, Mapping
 
 from dslc.backends.triton.body import Axis, Body, product
 from dslc.backends.triton.kernels import KernelText, block_for, count_text, index_line, keep_value, ragged, store, wide
+from dslc.backends.triton.linear import linear_kernel
 from dslc.backends.triton.text import Text, name_of, word
 
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel, Loop, Member
+from dslc.kernels.linear import linear
 from dslc.kernels.sums import plain_variable
 
 
@@ -61,6 +63,11 @@ def recurrence_kernel(
     if members is None:
         return None
     scan = loop.scan
+    stacks, lasts = results(scan)
+    wanted = [k for k in range(len(lasts)) if len(stacks) + k in read]
+    form = linear(scan, members)
+    if form is not None:
+        return linear_kernel(scan, form, members, dtype, layered, stacks, {k: lasts[k] for k in wanted})
     shape = scan.carries[0].shape
     rank = len(shape)
     body = Body(dtype, next(iter(members)), layered=dict(layered))
@@ -71,8 +78,6 @@ def recurrence_kernel(
             if isinstance(s, ir.Read) and s.tensor not in members and not isinstance(s.tensor, ir.Step):
                 body.pointer(s.tensor)
     starts = [body.pointer(x) for x in scan.starts]
-    stacks, lasts = results(scan)
-    wanted = [k for k in range(len(lasts)) if len(stacks) + k in read]
     for x in (*stacks, *(lasts[k] for k in wanted)):
         body.pointer(x)
     extent = product(shape)
@@ -88,7 +93,7 @@ def recurrence_kernel(
     carries = []
     for k, start in enumerate(starts):
         name = body.fresh(word(next((x.name for x in steps if x.kind == "carry" and x.place == k), "") or "carry"))
-        body.line(f"{name} = tl.load({start} + {offset.code}{guard})")
+        body.line(f"{name} = tl.load({start} + {offset.code}{guard}){body.upcast(scan.starts[k])}")
         carries.append(name)
     length = body.size(scan.length)
     round_ = body.fresh("step") if scan.reverse else counter

@@ -20,7 +20,7 @@ from dslc.backends.triton.kernels import (
     wide,
     wish_of,
 )  # fmt: skip
-from dslc.backends.triton.text import ATOM, BIT, COMPARE, Text, aligned, is_float, name_of
+from dslc.backends.triton.text import ATOM, BIT, COMPARE, HALF, Text, aligned, is_float, name_of
 
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel, Member
@@ -102,7 +102,7 @@ def split_kernels(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) ->
         return None
     place = len(kernel.sizes)
     parts = {
-        n: ir.intern(ir.Input(f"{name_of(n)}_parts", f"part {k}", m.node.dtype, (PARTS, *m.node.shape)))
+        n: ir.intern(ir.Input(f"{name_of(n)}_parts", f"part {k}", summed_in(m.node.dtype), (PARTS, *m.node.shape)))
         for k, (n, m) in enumerate(reductions.items())
     }
     first = replace(kernel, members=reductions, stored=[])
@@ -112,6 +112,11 @@ def split_kernels(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) ->
     }
     second = replace(kernel, sizes=[*kernel.sizes, PARTS], columns=(place,), members=members)
     return [rows_kernel(first, dtype, layered, parts), rows_kernel(second, dtype, layered)]
+
+
+def summed_in(dtype: str) -> str:
+    """The dtype of a part of a sum: 16 bits are too few for one."""
+    return "f32" if dtype in HALF else dtype
 
 
 def reduced_part(body: Body, kernel: Kernel, axis: Axis, columns: Size, parts: Parts) -> None:

@@ -56,6 +56,21 @@ def smaller(a, b):
 
 
 @triton.jit
+def then(a, b, c, d):
+    """h -> a h + b, then h -> c h + d."""
+    return c * a, c * b + d
+
+
+@triton.jit
+def then_pair(axx, axy, ayx, ayy, bx, by, cxx, cxy, cyx, cyy, dx, dy):
+    """(x, y) -> A (x, y) + b, then (x, y) -> C (x, y) + d."""
+    return (
+        cxx * axx + cxy * ayx, cxx * axy + cxy * ayy, cyx * axx + cyy * ayx, cyx * axy + cyy * ayy,
+        cxx * bx + cxy * by + dx, cyx * bx + cyy * by + dy,
+    )  # fmt: skip
+
+
+@triton.jit
 def as_f16(x):
     """Rounded to half precision."""
     return x.to(tl.float32).to(tl.float16).to(x.dtype)
@@ -388,12 +403,24 @@ def orthonormal(q_ptr, rows: tl.int64, columns: tl.int64, gain, BLOCK: tl.conste
 
 
 @triton.jit
-def squares(x_ptr, out_ptr, place, count: tl.int64, BLOCK: tl.constexpr):
-    """The sum of squares of each block of a tensor."""
-    pid = tl.program_id(0)
-    i = pid.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + i, mask=i < count, other=0.0)
-    tl.store(out_ptr + place + pid, tl.sum(x * x, axis=0))
+def own_block(table_ptr, kinds: tl.constexpr, tensors, TENSORS: tl.constexpr, BLOCK: tl.constexpr):
+    """The tensor of a program among those of a table, the entries of its block, and which of them there are."""
+    pid = tl.program_id(0).to(tl.int64)
+    k = tl.arange(0, TENSORS)
+    first = tl.load(table_ptr + kinds * tensors + k, mask=k < tensors, other=pid + 1)
+    tensor = tl.sum((first <= pid).to(tl.int64), axis=0) - 1
+    first = tl.max(tl.where(first <= pid, first, 0), axis=0)
+    i = (pid - first) * BLOCK + tl.arange(0, BLOCK)
+    return tensor, i, i < tl.load(table_ptr + (kinds + 1) * tensors + tensor)
+
+
+@triton.jit(do_not_specialize=["tensors"])
+def squares(table_ptr, out_ptr, tensors: tl.int64, TENSORS: tl.constexpr, BLOCK: tl.constexpr):
+    """The sum of squares of each block of the tensors of a table."""
+    tensor, i, inside = own_block(table_ptr, 1, tensors, TENSORS, BLOCK)
+    x_ptr = tl.load(table_ptr + tensor).to(tl.pointer_type(out_ptr.dtype.element_ty))
+    x = tl.load(x_ptr + i, mask=inside, other=0.0)
+    tl.store(out_ptr + tl.program_id(0), tl.sum(x * x, axis=0))
 
 
 @triton.jit

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dslc.backends.triton.body import Axis, Body, product
-from dslc.backends.triton.dots import side
+from dslc.backends.triton.dots import dot_text, half_of, side
 from dslc.backends.triton.kernels import (
     KernelText,
     block_for,
@@ -23,7 +23,7 @@ from dslc.backends.triton.kernels import (
     wish_of,
 )  # fmt: skip
 from dslc.backends.triton.rows import masked_tile, neutral, ready, reduced
-from dslc.backends.triton.text import ATOM, Text, atom, name_of, size_code
+from dslc.backends.triton.text import ATOM, HALF, Text, atom, name_of, size_code
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
@@ -62,7 +62,7 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
     sizes = kernel.sizes
     rows, columns = (product([sizes[v] for v in axis]) for axis in (kernel.rows, kernel.columns))
     batch = product([sizes[v] for v in kernel.batch])
-    side_length = 32 if dtype == "f32" else 16
+    side_length = 16 if dtype == "f64" else 32
     blocks: dict[str, int | str] = {"BLOCK_ROWS": side_length, "BLOCK_COLUMNS": side_length}
     grid = count_text(rows, side_length)
     pid = "tl.program_id(0)"
@@ -111,7 +111,7 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
             one_pass(stream, now, scaled, size_code(columns))
         waiting = [m for m in waiting if m not in (maps or now)]
     # with several tiles alive at a time, eight warps keep them in registers
-    warps = 4 if len(kernel.tiles) < 2 else 8
+    warps = 4 if len(kernel.tiles) < 2 or dtype in HALF else 8
     return KernelText(
         wish_of(kernel) + "_stream",
         body,
@@ -170,9 +170,10 @@ def block_of(stream: Streaming, m: Member) -> Text:
     first, second = two_sides(stream, m)
     inner = stream.short[m.reduced]
     width = f"BLOCK_{inner.name.upper()}"
-    left = side(body, first, (ROWS, inner.number), inner, ("BLOCK_ROWS", width), 0)
-    right = side(body, second, (inner.number, COLUMNS), inner, (width, "BLOCK_COLUMNS"), 1)
-    text = Text(f'tl.dot({left}, {right}, input_precision="ieee")', (ROWS, COLUMNS), ATOM, 1)
+    half = half_of(body, first, second)
+    left = side(body, first, (ROWS, inner.number), inner, ("BLOCK_ROWS", width), 0, half)
+    right = side(body, second, (inner.number, COLUMNS), inner, (width, "BLOCK_COLUMNS"), 1, half)
+    text = Text(dot_text(half, left, right), (ROWS, COLUMNS), ATOM, 1)
     return body.named(name_of(m.node, "tile"), text)
 
 
@@ -272,8 +273,8 @@ def dot_step(stream: Streaming, m: Member, name: str, grown: str) -> None:
     first, second = two_sides(stream, m)
     new = tuple(v for v in m.axes if v not in stream.kernel.batch and v not in stream.kernel.rows)
     short = stream.short[new]
-    left = side(body, first, (ROWS, COLUMNS), stream.columns, ("BLOCK_ROWS", "BLOCK_COLUMNS"), 1)
-    right = side(
-        body, second, (COLUMNS, short.number), stream.columns, ("BLOCK_COLUMNS", f"BLOCK_{short.name.upper()}"), 1
-    )
-    body.line(f'{name} = tl.dot({left}, {right}, {grown}, input_precision="ieee")')
+    half = half_of(body, first, second)
+    left = side(body, first, (ROWS, COLUMNS), stream.columns, ("BLOCK_ROWS", "BLOCK_COLUMNS"), 1, half)
+    depth = f"BLOCK_{short.name.upper()}"
+    right = side(body, second, (COLUMNS, short.number), stream.columns, ("BLOCK_COLUMNS", depth), 1, half)
+    body.line(f"{name} = {dot_text(half, left, right, grown)}")

@@ -17,6 +17,8 @@ TORCH = {"f64": "torch.float64", "f16": "torch.float16", "bf16": "torch.bfloat16
 POINTER = {"torch.float32": "*fp32", "torch.float64": "*fp64", "torch.float16": "*fp16", "torch.bfloat16": "*bf16",
            "torch.int64": "*i64", "torch.bool": "*i1"}  # fmt: skip
 INTEGERS = ("i32", "i64")
+#: the types of Triton for floats of 16 bits
+HALF = {"f16": "tl.float16", "bf16": "tl.bfloat16"}
 
 
 def is_float(dtype: str) -> bool:
@@ -90,16 +92,19 @@ def name_of(node: ir.Node, default: str = "value") -> str:
         if left:
             return left[1]
     op = getattr(node, "op", None)
-    return op if isinstance(op, str) else default
+    return op if isinstance(op, str) and op.isidentifier() else default
 
 
 #: names with a meaning of their own in host functions
 HOST = frozenset({
     "math", "torch", "triton", "tl", "params", "state", "states", "opt", "seed", "device", "step", "grad", "grads",
     "loss", "name", "count", "norm", "entry", "below", "default_device", "gradient_norm", "init", "init_state",
-    "init_opt", "forward", "adjoint", "evaluate", "loss_grad_metrics", "loss_and_grad", "train_step", "save", "load",
+    "init_opt", "addresses", "table", "programs", "forward", "forward_training",
+    "adjoint", "adjoint_training", "before", "after", "training", "evaluate", "loss_grad_metrics",
+    "loss_and_grad", "train_step", "save", "load",
     "load_state", "stored", "next", "iter", "reversed", "range", "dict", "zip", "ctx", "self", "saved", "found",
-    "by_param", "by_input", "Module", "Apply", "PARAMS", "STATE", "DTYPE", "MANIFEST", "ORDER", "INPUTS", "OUTPUTS",
+    "by_param", "by_input", "Module", "Apply", "PARAMS", "STATE", "DTYPE", "FLOAT", "MANIFEST", "ORDER", "INPUTS",
+    "OUTPUTS",
 })  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import replace
 
 from dslc.backends.triton.functions import Function, bounds, dictionary, started, table
 from dslc.backends.triton.host import Registry
@@ -12,9 +12,8 @@ from dslc import pipeline
 from dslc.autodiff.reverse import gradients
 from dslc.check import program as p
 from dslc.ir import nodes as ir
-from dslc.ir.build import build
+from dslc.ir.build import Unit, build
 from dslc.kernels.prepare import prepared
-from dslc.kernels.sums import every_node
 
 TEXT = '''
 class Module(torch.nn.Module):
@@ -22,17 +21,33 @@ class Module(torch.nn.Module):
 
     def __init__(self, seed=0, device=None):
         super().__init__()
+{random}        self.seed = seed  # of the next draws
         for name, value in init(seed, device).items():
-            *path, last = name.split(".")
-            owner = self
-            for part in path:
-                if part not in owner._modules:
-                    owner.add_module(part, torch.nn.Module())
-                owner = owner._modules[part]
+            owner, last = self.place(name)
             owner.register_parameter(last, torch.nn.Parameter(value))
+{states}        for name, value in init_state(device).items():
+{states}            owner, last = self.place(name)
+{states}            owner.register_buffer(last, value)
 
-    def forward(self, {inputs}):
-        found = Apply.apply({call}, *self.parameters())
+    def place(self, name):
+        """The part of the module that holds what a path of the spec means, and its name there."""
+        *path, last = name.split(".")
+        owner = self
+        for part in path:
+            if part not in owner._modules:
+                owner.add_module(part, torch.nn.Module())
+            owner = owner._modules[part]
+        return owner, last
+
+    def forward(self, {inputs}{seed_argument}):
+{random}        if seed is None:
+{random}            seed, self.seed = self.seed, self.seed + 1
+{states}        state = {name: self.get_buffer(name) for name in STATE}
+{states}        before, after = {name: value.clone() for name, value in state.items()}, {}
+        found = Apply.apply({options}{inputs}, *self.parameters())
+{states}        with torch.no_grad():
+{states}            for name, value in after.items():
+{states}                state[name].copy_(value)
         return found[0] if len(found) == 1 else dict(zip(OUTPUTS, found))
 
 
@@ -51,70 +66,136 @@ class Apply(torch.autograd.Function):
     """Outputs from inputs and parameters; the backward pass computes the forward one again."""
 
     @staticmethod
-    def forward(ctx, {inputs}, *params):
+    def forward(ctx, {formals}{inputs}, *params):
         ctx.save_for_backward({inputs}, *params)
-        found = forward(dict(zip(ORDER, params)), {inputs})
+        params = dict(zip(ORDER, params))
+{modes}        ctx.training = training
+{random}        ctx.seed = seed
+{states}        ctx.state = before
+{modes}        if training:
+{modes}            found, states = {call_training}
+{updates}            after.update(states)
+{modes}        else:
+{modes}            found = {call}
+{one}        found = {call}
         return tuple(found.values()) if isinstance(found, dict) else (found,)
 
     @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(ctx, {cotangents}):
         saved = ctx.saved_tensors
         {unpacked}, params = saved[:{count}], dict(zip(ORDER, saved[{count}:]))
-        by_param, by_input = adjoint(params, {inputs}, {cotangents})
-        return tuple(by_input.get(n) for n in INPUTS) + tuple(by_param.get(n) for n in ORDER)
+{modes}        if ctx.training:
+{modes}            by_param, by_input = {back_training}
+{modes}        else:
+{modes}            by_param, by_input = {back}
+{one}        by_param, by_input = {back}
+        by_place = [*(by_input.get(n) for n in INPUTS), *(by_param.get(n) for n in ORDER)]
+        return ({nones}*by_place,)
 
 
 #: the names of parameters in the order in which a Module holds them, of inputs and of outputs
-ORDER = {order}
+ORDER = order_of(PARAMS)
 INPUTS = {input_names}
 OUTPUTS = {output_names}
 '''
 
+WHOLE = ("i32", "i64", "bool")
 
-def module_parts(registry: Registry, model: p.Instance) -> tuple[Function, str] | None:
-    """The function of adjoints and the text of the class; None for a model with states or draws."""
-    unit = build(model, "inference")
-    floats = {k: x for k, x in unit.outputs.items() if x.dtype not in ("i32", "i64", "bool")}
+
+def module_parts(registry: Registry, model: p.Instance, forward_draws: bool) -> tuple[list[Function], str] | None:
+    """The functions of a Module and the text of its class; None for a model that has nothing to differentiate."""
+    unit, trained = build(model, "inference"), build(model, "training")
     inputs = [n for n, x in unit.inputs.items() if x.role == "input"]
-    if unit.states or not unit.params or not inputs or len(floats) != len(unit.outputs) or draws(unit.outputs.values()):
+    if not unit.params or not inputs or any(x.dtype in WHOLE for x in unit.outputs.values()):
         return None
+    modes = bool(trained.updates) or list(unit.outputs.values()) != list(trained.outputs.values())
+    outputs = list(unit.outputs)
+    functions = [adjoint_function(registry, model, unit, "adjoint")]
+    if modes:
+        functions.append(training_function(registry, model, trained))
+        functions.append(adjoint_function(registry, model, trained, "adjoint_training"))
+    in_order = ", ".join(argument(n) for n in inputs)
+    cotangents = ", ".join(f"d_{k}" for k in outputs)
+    has_states = bool(unit.states)
+    at_random = forward_draws or any(f.host.random for f in functions)
+
+    def call(name: str, random: bool, *given: str) -> str:
+        rest = [*given, *(["ctx.state" if name.startswith("adjoint") else "before"] if has_states else [])]
+        if random:
+            rest.append("seed=ctx.seed" if name.startswith("adjoint") else "seed=seed")
+        return f"{name}({', '.join(['params', in_order, *rest])})"
+
+    by_name = {f.name: f for f in functions}
+    given = ["training"] if modes else []
+    given += (["seed"] if at_random else []) + (["before", "after"] if has_states else [])
+    keep = {"modes": modes, "one": not modes, "random": at_random, "states": has_states}
+    keep["updates"] = modes and has_states
+    lines = []
+    for line in TEXT.strip().splitlines():
+        mark = next((k for k in keep if line.startswith(f"{{{k}}}")), None)
+        if mark is None or keep[mark]:
+            lines.append(line if mark is None else line[len(mark) + 2 :])
+    values = {
+        "name": model.name, "inputs": in_order, "cotangents": cotangents, "unpacked": f"({in_order},)",
+        "count": str(len(inputs)), "seed_argument": ", seed=None" if at_random else "",
+        "options": "".join(f"{'self.training' if x == 'training' else x}, " for x in given),
+        "formals": "".join(f"{x}, " for x in given), "nones": "None, " * len(given),
+        "call": call("forward", forward_draws),
+        "back": call("adjoint", by_name["adjoint"].host.random, cotangents),
+        "input_names": repr(inputs).replace("'", '"'), "output_names": repr(outputs).replace("'", '"'),
+    }  # fmt: skip
+    if modes:
+        values["call_training"] = call("forward_training", by_name["forward_training"].host.random)
+        values["back_training"] = call("adjoint_training", by_name["adjoint_training"].host.random, cotangents)
+    text = "\n".join(lines)
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", value)
+    return functions, text
+
+
+def training_function(registry: Registry, model: p.Instance, unit: Unit) -> Function:
+    """The outputs of a model as it is trained, with the next values of its states."""
+    results = {**unit.outputs, **{pipeline.STATE + k: v for k, v in unit.updates.items()}}
+    for each in (pipeline.EARLY | pipeline.LATE).values():
+        results = each(results)
+    names = list(results)
+    exact = [k for k, n in enumerate(names) if n.startswith(pipeline.STATE)]
+    roots, steps = prepared(list(results.values()), registry.dtype, exact)
+    host, arguments, prologue = started(registry, unit, roots)
+    prologue += bounds(unit, model.inputs)
+    host.run(steps)
+    if host.random:
+        arguments.append("seed=0")
+    found = dict(zip(names, (host.tensor(r) for r in roots), strict=True))
+    states = {n.removeprefix(pipeline.STATE): x for n, x in found.items() if n.startswith(pipeline.STATE)}
+    outputs = {n: x for n, x in found.items() if not n.startswith(pipeline.STATE)}
+    epilogue = [*table("states", unit, states), f"return {dictionary(outputs)}, states"]
+    doc = f"The outputs of {model.name} as it is trained, and the next values of its states."
+    return Function("forward_training", arguments, doc, host, prologue, epilogue)
+
+
+def adjoint_function(registry: Registry, model: p.Instance, unit: Unit, name: str) -> Function:
+    """The adjoints of parameters and of inputs, from those of the outputs."""
     outputs = dict(unit.outputs)
     for each in pipeline.EARLY.values():
         outputs = each(outputs)
+    inputs = [n for n, x in unit.inputs.items() if x.role == "input"]
     cotangents = {k: ir.intern(ir.Input(f"d_{k}", "input", x.dtype, x.shape)) for k, x in outputs.items()}
-    wanted = [n for n, x in unit.inputs.items() if x.dtype not in ("i32", "i64", "bool")]
+    wanted = [n for n, x in unit.inputs.items() if x.dtype not in WHOLE and x.role != "state"]
     found = gradients({outputs[k]: cotangents[k] for k in outputs}, [unit.inputs[n] for n in wanted])
     slopes = dict(zip(wanted, found, strict=True))
     for each in pipeline.LATE.values():
         slopes = each(slopes)
-    roots, steps = prepared([slopes[n] for n in wanted])
-    unit.inputs |= {x.name: x for x in cotangents.values()}
-    host, arguments, prologue = started(registry, unit, roots)
+    roots, steps = prepared([slopes[n] for n in wanted], registry.dtype)
+    given = replace(unit, inputs={**unit.inputs, **{x.name: x for x in cotangents.values()}})
+    host, arguments, prologue = started(registry, given, roots)
     prologue += bounds(unit, model.inputs)
     host.run(steps)
+    if host.random:
+        arguments.append("seed=0")
     names = {n: host.tensor(r) for n, r in zip(wanted, roots, strict=True)}
     epilogue = table("by_param", unit, {n: t for n, t in names.items() if n in unit.params})
     epilogue.append(f"return by_param, {dictionary({n: t for n, t in names.items() if n in inputs})}")
     doc = "The adjoints of parameters and of inputs, by name, from those of the outputs."
-    function = Function("adjoint", arguments, doc, host, prologue, epilogue)
-    return function, class_text(model.name, inputs, list(cotangents.values()), list(outputs))
-
-
-def draws(values: Iterable[ir.Tensor]) -> bool:
-    nodes = every_node(list(values))
-    return any(isinstance(s, ir.Rand) for n in nodes for body in ir.bodies(n) for s in ir.scalars(body))
-
-
-def class_text(name: str, inputs: list[str], cotangents: list[ir.Input], outputs: list[str]) -> str:
-    return (
-        TEXT.strip()
-        .replace("{name}", name)
-        .replace("{order}", "order_of(PARAMS)")
-        .replace("{inputs}", ", ".join(argument(n) for n in inputs))
-        .replace("{call}", ", ".join(argument(n) for n in inputs))
-        .replace("{cotangents}", ", ".join(c.name for c in cotangents))
-        .replace("{unpacked}", f"({', '.join(argument(n) for n in inputs)},)")
-        .replace("{count}", str(len(inputs)))
-        .replace("{input_names}", repr(inputs).replace("'", '"'))
-        .replace("{output_names}", repr(outputs).replace("'", '"'))
-    )
+    return Function(name, arguments, doc, host, prologue, epilogue)

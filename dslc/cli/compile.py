@@ -10,9 +10,11 @@ from dslc.cli.arguments import SET
 from dslc.cli.output import tell
 
 SPEC = click.argument("spec", metavar="SPEC", type=click.Path(path_type=Path))
-DTYPE = click.option(
-    "--dtype", type=click.Choice(["f32", "f64"]), default="f32", help="The float that parameters have."
-)
+#: the floats that every backend has; bfloat16 is one that NumPy lacks
+FLOATS = ("f32", "f64", "f16")
+DTYPE_HELP = "The float that parameters are kept in; f16 and bf16 are computed with in f32."
+DTYPE = click.option("--dtype", type=click.Choice([*FLOATS, "bf16"]), default="f32", help=DTYPE_HELP)
+DTYPE_OF_NUMPY = click.option("--dtype", type=click.Choice(FLOATS), default="f32", help=DTYPE_HELP)
 BACKENDS = ("numpy", "triton")
 BACKEND = click.option(
     "-b", "--backend", type=click.Choice(BACKENDS), default="numpy", help="What the module computes with."
@@ -27,6 +29,15 @@ MODEL = click.option("--model", metavar="NAME", help="Which model of the spec; b
 @MODEL
 @BACKEND
 @click.option(
+    "--atomic", is_flag=True, help="Let Triton kernels add what is scattered in any order: quicker, not repeatable."
+)
+@click.option(
+    "--tune",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Triton: time a few configurations of each kernel on this machine's GPU, and write the quickest.",
+)
+@click.option(
     "-o",
     "--output",
     metavar="OUT.py",
@@ -36,7 +47,7 @@ MODEL = click.option("--model", metavar="NAME", help="Which model of the spec; b
 @click.pass_context
 def compile_(
     context: click.Context, spec: Path, settings: dict[str, object], dtype: str, model: str | None, backend: str,
-    output: Path | None,
+    atomic: bool, tune: float | None, output: Path | None,
 ) -> None:  # fmt: skip
     """Compile SPEC to one Python file that needs NumPy alone.
 
@@ -49,10 +60,19 @@ def compile_(
     """
     from dslc.compiler import compile_text
     from dslc.diagnostics.report import SpecError
+    from dslc.tuning import NoDevice, require_device, tuned
     from dslc.writing import write_bytes
 
+    if tune is not None and backend != "triton":
+        raise click.UsageError("--tune is for the backend triton: its kernels are timed on a GPU")
     try:
-        text = compile_text(spec, backend, settings, dtype, model)
+        if tune is not None:
+            require_device()
+        text = compile_text(spec, backend, settings, dtype, model, atomic)
+        if tune is not None:
+            text = tuned(text, spec, settings, model, tune)
+    except NoDevice as error:
+        raise click.ClickException(str(error)) from error
     except SpecError as error:
         tell(error.diagnostics)
         context.exit(1)

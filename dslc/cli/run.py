@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dslc.cli.arguments import SET
-from dslc.cli.compile import DTYPE, MODEL, SPEC
+from dslc.cli.compile import DTYPE_OF_NUMPY, MODEL, SPEC
 
 if TYPE_CHECKING:
     from dslc.cli.compiled import Compiled
@@ -39,7 +39,7 @@ JSON_VERSION = 1
 @click.option("--seed", type=click.IntRange(0, 2**62), default=0, show_default=True, help="For random draws.")
 @click.option("--json", "as_json", is_flag=True, help="Print the shapes of the outputs as JSON on standard output.")
 @SET
-@DTYPE
+@DTYPE_OF_NUMPY
 @MODEL
 @click.pass_context
 def run(

@@ -111,7 +111,7 @@ def show_stage(
     spec = Spec(path, instance, train, settings, dtype, backend)
     try:
         text = changes(spec) if why else text_of(spec, stage)
-    except NoStage as error:
+    except (NoStage, ValueError) as error:
         raise click.UsageError(str(error)) from error
     except (Refusal, NoDerivative) as reason:
         span = reason.span if reason.span.source.text else instance.span

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dslc.cli.arguments import SET
-from dslc.cli.compile import DTYPE, MODEL, SPEC
+from dslc.cli.compile import DTYPE_OF_NUMPY, MODEL, SPEC
 
 if TYPE_CHECKING:
     from dslc.cli.compiled import Compiled
@@ -71,7 +71,7 @@ EXIT_INTERRUPTED = 130
 @click.option("--fresh", is_flag=True, help="Delete the checkpoints of the folder and train anew.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
 @SET
-@DTYPE
+@DTYPE_OF_NUMPY
 @MODEL
 @click.pass_context
 def train(

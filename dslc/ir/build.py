@@ -267,7 +267,9 @@ class Builder:
         sizes = (*self.mapped, *(_size(i) for i in flat))
         body = self.scalar(node.value, env)
         name = self.named(node.tensor.name)
-        if body.dtype != node.tensor.dtype:
+        # a value of 16 bits rounds where it is named
+        rounds = node.tensor.dtype in ("f16", "bf16") and isinstance(body, ir.Op) and body.name != "cast"
+        if body.dtype != node.tensor.dtype or rounds:
             body = ir.op("cast", (body,), node.tensor.dtype)
         if isinstance(body, ir.Read):
             self.rename(body.tensor, name)

@@ -22,6 +22,18 @@ def numpy_dtype(dtype: str) -> Any:
     return NUMPY.get(dtype, np.float64)
 
 
+def rounded(value: Any, dtype: str) -> Any:
+    """Numbers as a dtype of the language has them: f16 and bf16 round, to even; other floats are float64."""
+    value = np.asarray(value).astype(numpy_dtype(dtype))
+    if dtype == "f16":
+        return value.astype(np.float32).astype(np.float16).astype(np.float64)
+    if dtype == "bf16":  # the upper half of the bits of a float32
+        bits = value.astype(np.float32).view(np.uint32).astype(np.uint64)
+        bits = (bits + 0x7FFF + ((bits >> np.uint64(16)) & np.uint64(1))) & np.uint64(0xFFFF0000)
+        return np.where(np.isnan(value), value, bits.astype(np.uint32).view(np.float32).astype(np.float64))
+    return value
+
+
 class Interpreter:
     """Evaluates nodes for given inputs (by name) and sizes (by symbol name).
 
@@ -65,7 +77,7 @@ class Interpreter:
     def evaluate(self, node: ir.Node) -> Any:
         match node:
             case ir.Input():
-                return np.asarray(self.input(node), numpy_dtype(node.dtype))
+                return rounded(self.input(node), node.dtype)
             case ir.Comp():
                 return self.comp(node)
             case ir.Scatter():
@@ -321,7 +333,7 @@ SCALAR: dict[str, Callable[..., Any]] = {
 def apply(name: str, args: list[Any], dtype: str) -> Any:
     with np.errstate(all="ignore"):
         if name == "cast":
-            return np.asarray(args[0]).astype(numpy_dtype(dtype))
+            return rounded(args[0], dtype)
         if name == "^" and dtype not in ("i32", "i64"):
             return np.power(np.asarray(args[0], np.float64), args[1])
         return SCALAR[name](*args)

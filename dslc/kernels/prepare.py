@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from dslc.ir import nodes as ir
 from dslc.kernels.contract import contracted
 from dslc.kernels.form import Step
 from dslc.kernels.group import scheduled
 from dslc.kernels.inline import inlined
+from dslc.kernels.narrow import HALVES, narrowed
 from dslc.kernels.recompute import recomputed
+from dslc.kernels.sink import sunk
 from dslc.kernels.stream import streamed
 from dslc.kernels.sums import as_comprehensions, joined_scans
 
-PASSES = (as_comprehensions, joined_scans, contracted, recomputed, joined_scans, streamed, contracted, inlined)
+PASSES = (as_comprehensions, joined_scans, contracted, recomputed, sunk, joined_scans, streamed, contracted, inlined)
 
 
-def prepared(roots: list[ir.Tensor]) -> tuple[list[ir.Tensor], list[Step]]:
-    """The roots after all passes, and the steps in order."""
+def prepared(
+    roots: list[ir.Tensor], dtype: str = "f32", exact: Collection[int] = ()
+) -> tuple[list[ir.Tensor], list[Step]]:
+    """The roots after all passes, and the steps in order; `exact` roots are never kept in 16 bits."""
     for pass_ in PASSES:
         roots = pass_(roots)
+    if dtype in HALVES:
+        roots = narrowed(roots, dtype, exact)
     return roots, scheduled(roots)

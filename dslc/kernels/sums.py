@@ -1,4 +1,4 @@
-"""Everything as comprehensions: scatters become sums of selects, Fourier transforms sums of products."""
+"""Everything as comprehensions: small scatters become sums of selects, Fourier transforms sums of products."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dslc.sizes import Size
 
 
 class AsComprehensions(Substitute):
-    """A graph without scatters, Fourier transforms and custom derivatives; scans of one recurrence are one scan."""
+    """A graph without scatters to small targets, Fourier transforms and custom derivatives."""
 
     def __init__(self) -> None:
         super().__init__({}, everywhere=True)
@@ -21,7 +21,9 @@ class AsComprehensions(Substitute):
         if isinstance(node, ir.Part) and isinstance(node.of, ir.Along) and node.of.op in ("fft", "ifft"):
             return fourier_part(node.of, node.number, self.all(node.of.args))
         new = super()._one(node)
-        return gathered(new) if isinstance(new, ir.Scatter) else new
+        if isinstance(new, ir.Scatter):
+            return without_base(new) if is_large(new) else gathered(new)
+        return new
 
 
 def as_comprehensions(roots: list[ir.Tensor]) -> list[ir.Tensor]:
@@ -30,6 +32,32 @@ def as_comprehensions(roots: list[ir.Tensor]) -> list[ir.Tensor]:
 
 
 # ---- scatter -----------------------------------------------------------------------------------------
+
+
+#: a scatter to more rows than these costs less when its sources are sorted than as a sum of selects
+FEW_ROWS = 1024
+
+
+def is_large(node: ir.Scatter) -> bool:
+    """Does a scatter go to many rows? Axes that are plain variables do not count."""
+    rows: Size = 1
+    for axis, place in enumerate(node.places):
+        if isinstance(place, ir.Affine) and place.divisor != 1:
+            return False
+        variable = plain_variable(place)
+        if variable is None or node.ranges[variable] != node.shape[axis]:
+            rows = rows * node.shape[axis]
+    return not isinstance(rows, int) or rows > FEW_ROWS
+
+
+def without_base(node: ir.Scatter) -> ir.Tensor:
+    """A scatter to nothing, and a map that joins it with what was there."""
+    if node.base is None:
+        return node
+    alone = ir.intern(replace(node, base=None))
+    return ir.comp(
+        node.shape, ir.op(node.op, (ir.whole(node.base), ir.whole(alone)), node.dtype), name=node.name, span=node.span
+    )
 
 
 def gathered(node: ir.Scatter) -> ir.Tensor:

@@ -71,7 +71,7 @@ class Loaded:
 
 
 def numpy_module(path: Path, settings: Mapping[str, object], model: str) -> Loaded:
-    return Loaded("numpy", compile_module(path, "numpy", "f64", model, **settings), np.asarray, np.asarray)
+    return Loaded("numpy", compile_module(path, "numpy", "f64", model, False, **settings), np.asarray, np.asarray)
 
 
 def triton_module(path: Path, settings: Mapping[str, object], model: str) -> Loaded:
@@ -85,7 +85,7 @@ def triton_module(path: Path, settings: Mapping[str, object], model: str) -> Loa
         raise Unavailable("triton is already in use without its interpreter; set TRITON_INTERPRET=1")
     import torch
 
-    module = compile_module(path, "triton", "f64", model, **settings)
+    module = compile_module(path, "triton", "f64", model, False, **settings)
 
     def unpack(x: Any) -> Array:
         return x.detach().cpu().numpy() if isinstance(x, torch.Tensor) else np.asarray(x)

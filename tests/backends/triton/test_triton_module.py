@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from triton_modules import ROOT, triton_module
 
@@ -57,3 +59,107 @@ def test_a_torch_optimizer_trains_it(tmp_path: Path) -> None:
         adam.step()
         losses.append(loss.item())
     assert losses[-1] < 0.7 * losses[0]
+
+
+NORMED = """
+model m(x: f32[N, 5]) -> y: [N, 3]:
+    h = x |> dense(8) |> batch_norm |> tanh |> dropout(0.5)
+    y = dense(h, 3)
+
+train m(x, t: f32[N, 3]):
+    minimize mean[n, o]((m(x)[n, o] - t[n, o])^2)
+    using sgd(lr = 0.1)
+"""
+
+
+def normed(tmp_path: Path, text: str = NORMED) -> tuple[Any, torch.nn.Module, torch.Tensor, torch.Tensor]:
+    spec = tmp_path / "normed.dsl"
+    spec.write_text(text, encoding="utf-8")
+    compiled = triton_module(spec, tmp_path, "f64")
+    rng = np.random.default_rng(0)
+    x, t = (torch.as_tensor(rng.normal(size=(6, k))) for k in (5, 3))
+    return compiled, compiled.Module(seed=1), x, t
+
+
+def test_states_are_buffers_with_the_names_of_the_spec(tmp_path: Path) -> None:
+    compiled, module, _, _ = normed(tmp_path)
+    assert dict(module.named_buffers()).keys() == compiled.STATE.keys()
+    assert set(module.state_dict()) == {*compiled.PARAMS, *compiled.STATE}
+
+
+def test_training_updates_states_as_the_training_step_does(tmp_path: Path) -> None:
+    compiled, module, x, t = normed(tmp_path, NORMED.replace(" |> dropout(0.5)", ""))
+    params = {k: v.detach().clone() for k, v in module.named_parameters()}
+    state = {k: v.clone() for k, v in module.named_buffers()}
+    wanted_loss, grads, _, states = compiled.loss_grad_metrics(params, x, t, state)
+    loss = ((module(x) - t) ** 2).mean()
+    loss.backward()
+    torch.testing.assert_close(loss.detach(), wanted_loss)
+    for name, value in module.named_parameters():
+        torch.testing.assert_close(value.grad, grads[name], msg=name)
+    for name, value in module.named_buffers():
+        torch.testing.assert_close(value, states[name], msg=name)
+
+
+def test_inference_neither_draws_nor_changes_states(tmp_path: Path) -> None:
+    compiled, module, x, _ = normed(tmp_path)
+    module.eval()
+    before = {k: v.clone() for k, v in module.named_buffers()}
+    found = module(x)
+    params = {k: v.detach() for k, v in module.named_parameters()}
+    torch.testing.assert_close(found.detach(), compiled.forward(params, x, before))
+    torch.testing.assert_close(module(x), found)
+    for name, value in module.named_buffers():
+        torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+
+
+def test_every_call_draws_anew_and_a_seed_repeats_it(tmp_path: Path) -> None:
+    _, module, x, _ = normed(tmp_path)
+    first, second = module(x), module(x)
+    assert not torch.equal(first, second)
+    again = normed(tmp_path)[1]
+    torch.testing.assert_close(again(x), first, rtol=0, atol=0)
+    torch.testing.assert_close(again(x), second, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_gradients_with_states_and_draws_pass_gradcheck(training: bool, tmp_path: Path) -> None:
+    _, module, x, _ = normed(tmp_path)
+    module.train(training)
+    buffers = {k: v.clone() for k, v in module.named_buffers()}
+    names = [n for n, _ in module.named_parameters()]
+
+    def run(x: torch.Tensor, *params: torch.Tensor) -> torch.Tensor:
+        given = {**dict(zip(names, params, strict=True)), **{k: v.clone() for k, v in buffers.items()}}
+        found: torch.Tensor = torch.func.functional_call(module, given, (x,), {"seed": 3})
+        return found
+
+    params = tuple(p.detach().clone().requires_grad_() for p in module.parameters())
+    assert torch.autograd.gradcheck(run, (x.requires_grad_(), *params), fast_mode=True)
+
+
+def test_a_second_derivative_is_refused_by_torch(tmp_path: Path) -> None:
+    module = small(tmp_path)
+    x, scale = torch.ones(2, 5, dtype=torch.float64, requires_grad=True), torch.ones(2, dtype=torch.float64)
+    (slope,) = torch.autograd.grad(module(x, scale)["s"].sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        slope.sum().backward()
+
+
+def test_it_runs_under_distributed_data_parallel(tmp_path: Path) -> None:
+    _, module, x, t = normed(tmp_path)
+    alone = normed(tmp_path)[1]
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meet", rank=0, world_size=1)
+    try:
+        shared = torch.nn.parallel.DistributedDataParallel(module)
+        for each in (shared, alone):
+            sgd = torch.optim.SGD(each.parameters(), lr=0.1)
+            for _ in range(2):
+                sgd.zero_grad()
+                ((each(x) - t) ** 2).mean().backward()
+                sgd.step()
+        found = shared.state_dict()
+    finally:
+        torch.distributed.destroy_process_group()
+    for name, value in alone.state_dict().items():
+        torch.testing.assert_close(found[f"module.{name}"], value, msg=name)

@@ -12,13 +12,12 @@ SPECS = sorted((ROOT / "specs").glob("*/*.dsl"), key=lambda p: (p.parent.name, p
 LARGE = {"gpt12"}
 #: vectors have no sign of their own
 SIGNLESS = {"hessian"}
-#: float16 and bfloat16 are storage types that the interpreter, all in float64, does not round to
-ROUNDED = {"half"}
 #: draws are float32
 DRAWN = {"augmented", "mc_dropout", "flow", "gcn", "mixture", "hard_attention"}
 #: quick ones: every kind of kernel at least once
 QUICK = {
-    "mlp/mlp": 3, "mlp/kan": 3, "mlp/mc_dropout": 5, "linear/softmax_regression": 17, "linear/survival": 5,
+    "mlp/mlp": 3, "mlp/half": 3, "mlp/kan": 3, "mlp/mc_dropout": 5,
+    "linear/softmax_regression": 17, "linear/survival": 5,
     "linear/nearest": 5, "linear/gaussian": 3, "linear/poisson": 1, "linear/probit": 5,
     "derivatives/products": 4, "derivatives/meta": 3, "graph/gcn": 5, "recurrent/echo_state": 2,
     "convolution/textcnn": 4, "mlp/glu": 3,
@@ -37,7 +36,7 @@ def test_the_module_of_a_spec_agrees_with_the_interpreter(name: str, size: int, 
 
 @pytest.mark.long
 @pytest.mark.parametrize("size", [1, 3, 17, 65])
-@pytest.mark.parametrize("path", [p for p in SPECS if p.stem not in LARGE | ROUNDED | SIGNLESS], ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", [p for p in SPECS if p.stem not in LARGE | SIGNLESS], ids=lambda p: p.stem)
 def test_the_module_of_every_spec_agrees_with_the_interpreter(path: Path, size: int, tmp_path: Path) -> None:
     if size > 17 and path.parent.name in ("convolution", "transformer", "graph"):
         pytest.skip("minutes in Triton's interpreter")

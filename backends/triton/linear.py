@@ -1,0 +1,197 @@
+"""Linear recurrences as kernel text: an associative scan over blocks of steps, and a carry from block to block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dslc.backends.triton.body import Axis, Body, product
+from dslc.backends.triton.kernels import KernelText, block_for, count_text, index_line, ragged, store, wide
+from dslc.backends.triton.text import ATOM, Text, aligned, name_of, size_code, word
+
+from dslc.ir import nodes as ir
+from dslc.kernels.form import Member
+from dslc.kernels.linear import Form, Linear, is_one
+
+STEPS, ROWS = 0, 1
+TILE = "BLOCK_STEPS, BLOCK"
+
+
+class Writer:
+    """The kernel of one linear recurrence while it is written: tiles of steps by elements of the state."""
+
+    def __init__(self, scan: ir.Scan, form: Linear, members: Mapping[ir.Node, Member], body: Body) -> None:
+        self.scan, self.form, self.members, self.body = scan, form, members, body
+        self.carries: list[str] = []
+        #: the state after each step of a block, by number
+        self.after: dict[int, Text] = {}
+        self.before: dict[int, Text] = {}
+        self.back = ""
+
+    def tile(self, s: ir.Scalar | None, neutral: str) -> str:
+        """A coefficient over the whole tile; neutral where there is no step."""
+        body = self.body
+        text = Text("0.0") if s is None else body.scalar(s)
+        text = body.exact(text)
+        if neutral == "0.0" and isinstance(s, ir.Read) and s.outside is None and text.axes == (STEPS, ROWS):
+            if s.tensor not in body.tiles:
+                return text.code  # a load is 0 where there is no step
+        mask = body.mask(STEPS)
+        if mask is not None and not (s is None and neutral == "0.0"):
+            parts, axes, _ = aligned([mask, text])
+            if ROWS in axes:
+                parts, axes, _ = aligned([mask, text, Text("", (STEPS, ROWS))])
+            text = Text(f"tl.where({parts[0].code}, {parts[1].code}, {neutral})", axes, ATOM, 1)
+        if text.axes == (STEPS, ROWS):
+            return text.code
+        if not text.axes:
+            return f"tl.full(({TILE}), {text.code}, {body.float_type})"
+        whole = aligned([text, Text("", (STEPS, ROWS))])[0][0]
+        return f"tl.broadcast_to({whole.code}, {TILE})"
+
+    def previous(self, k: int) -> Text:
+        """The state before each step of a block: that after the step before it, and the carry at the first."""
+        if k not in self.before:
+            body, reverse = self.body, self.scan.reverse
+            step, last = ("+ 1", "BLOCK_STEPS - 1") if reverse else ("- 1", "0")
+            if not self.back:
+                limit = f"tl.m{'in' if reverse else 'ax'}imum(tl.arange(0, BLOCK_STEPS) {step}, {last})"
+                self.back = body.named("back", Text(f"tl.broadcast_to({limit}[:, None], {TILE})", (0, 1), ATOM, 1)).code
+            first = f"(tl.arange(0, BLOCK_STEPS) == {last})[:, None]"
+            code = f"tl.where({first}, {self.carries[k]}[None, :], tl.gather({self.after[k].code}, {self.back}, 0))"
+            self.before[k] = body.named(f"{self.carries[k]}_before", Text(code, (STEPS, ROWS), ATOM, 1))
+        return self.before[k]
+
+    def outside(self, form: Form, group: tuple[int, ...]) -> ir.Scalar | None:
+        """What a value gets that does not come from its group: the shift, and multiples of values known already."""
+        total = form.shift
+        for k, a in form.coefficients.items():
+            if k not in group:
+                carry = ir.whole(step_of(self.scan, k))
+                part = carry if is_one(a) else ir.op("*", (a, carry), a.dtype)
+                total = part if total is None else ir.op("+", (total, part), a.dtype)
+        return total
+
+    def group(self, group: tuple[int, ...]) -> None:
+        """One associative scan over the steps of a block."""
+        body, forms = self.body, self.form.forms
+        reverse = ", reverse=True" if self.scan.reverse else ""
+        names = [self.carries[k] for k in group]
+        matrix = [[forms[k].coefficients.get(j) for j in group] for k in group]
+        shifts = [self.outside(forms[k], group) for k in group]
+        if len(group) == 1 and matrix[0][0] is not None and is_one(matrix[0][0]):
+            total = f"tl.cumsum({self.tile(shifts[0], '0.0')}, axis=0{reverse})"
+            self.keep(group[0], f"{names[0]}[None, :] + {total}")
+            return
+        entries: list[str] = []
+        for i, row in enumerate(matrix):
+            for j, a in enumerate(row):
+                wish = "decay" if len(group) == 1 else f"{names[j]}_to_{names[i]}"
+                entries.append(self.named(wish, self.tile(a, "1.0" if i == j else "0.0")))
+        for name, s in zip(names, shifts, strict=True):
+            entries.append(self.named(f"{name}_input", self.tile(s, "0.0")))
+        helper = "then" if len(group) == 1 else "then_pair"
+        body.helpers.add(helper)
+        given = ", ".join(entries)
+        found = [body.fresh(f"all_{x}") for x in entries]
+        given = f"({given})"
+        if len(given) > 60:
+            given = body.named("steps", Text(given, (STEPS, ROWS), ATOM, 1)).code
+        body.line(f"{', '.join(found)} = tl.associative_scan({given}, 0, {helper}{reverse})")
+        count = len(group)
+        for i, k in enumerate(group):
+            sums = [f"{found[i * count + j]} * {names[j]}[None, :]" for j in range(count)]
+            self.keep(k, " + ".join([*sums, found[count * count + i]]))
+
+    def named(self, wish: str, code: str) -> str:
+        return code if code.isidentifier() else self.body.named(wish, Text(code, (STEPS, ROWS), ATOM, 1)).code
+
+    def keep(self, k: int, code: str) -> None:
+        wish = name_of(self.scan.carries[k], self.carries[k])
+        self.after[k] = self.body.named(wish, Text(code, (STEPS, ROWS), ATOM, 1))
+
+
+def step_of(scan: ir.Scan, place: int) -> ir.Step:
+    """The node that stands for a carried value inside a scan."""
+    for x in ir.inside(scan)[0]:
+        if isinstance(x, ir.Step) and x.kind == "carry" and x.scan == scan.number and x.place == place:
+            return x
+    raise AssertionError("a carried value that is read, but not there")
+
+
+def linear_kernel(
+    scan: ir.Scan, form: Linear, members: Mapping[ir.Node, Member], dtype: str, layered: Mapping[ir.Node, int],
+    stacks: list[ir.Tensor], lasts: Mapping[int, ir.Tensor],
+) -> KernelText:  # fmt: skip
+    """The kernel of a linear recurrence; it stores stacked results and the last state of some carried values."""
+    shape = scan.carries[0].shape
+    rank = len(shape)
+    body = Body(dtype, next(iter(members), scan), layered=dict(layered))
+    formulas = [x for f in form.forms for x in (*f.coefficients.values(), f.shift) if x is not None]
+    body.count([*formulas, *(m.body for n, m in members.items() if n not in scan.carries)])
+    steps = [x for x in ir.inside(scan)[0] if isinstance(x, ir.Step) and x.scan == scan.number]
+    for m in members.values():
+        for s in ir.scalars(m.body):
+            if isinstance(s, ir.Read) and s.tensor not in members and not isinstance(s.tensor, ir.Step):
+                body.pointer(s.tensor)
+    starts = [body.pointer(x) for x in scan.starts]
+    for x in (*stacks, *lasts.values()):
+        body.pointer(x)
+    extent, length = product(shape), body.size(scan.length)
+    block, most = block_for(extent, 16, 32), 32
+    steps_block: int | str = (
+        block_for(scan.length, 1, most)
+        if isinstance(scan.length, int)
+        else f"min({most}, triton.next_power_of_2({size_code(scan.length)}))"
+    )
+    counter = body.fresh(next((x.name for x in steps if x.kind == "number" and x.name), "t"))
+    rows = Axis(ROWS, body.fresh("i"), tuple(range(rank)), shape, 0, ragged(extent, block))
+    body.axes = [Axis(STEPS, counter, (rank,), (scan.length,), 1, ragged(scan.length, steps_block)), rows]
+    body.step_axes = (STEPS,)
+    body.line(index_line(rows.name, "tl.program_id(0)", "BLOCK", wide((*shape, scan.length))))
+    offset, _ = body.offset([ir.plain(v) for v in range(rank)], shape)
+    mask = body.mask(ROWS)
+    guard = "" if mask is None else f", mask={mask.code}, other=0.0"
+    writer = Writer(scan, form, members, body)
+    for k, start in enumerate(starts):
+        name = body.fresh(word(next((x.name for x in steps if x.kind == "carry" and x.place == k), "") or "carry"))
+        body.line(f"{name} = tl.load({start} + {offset.code}{guard}){body.upcast(scan.starts[k])}")
+        writer.carries.append(name)
+    first = body.fresh("start")
+    body.open(f"for {first} in range(0, {length}, BLOCK_STEPS):")
+    if scan.reverse:  # blocks from the end; the last one of them is filled up with steps that change nothing
+        end = f"(tl.cdiv({length}, BLOCK_STEPS) - 1) * BLOCK_STEPS"
+        body.line(f"{counter} = {end} - {first} + tl.arange(0, BLOCK_STEPS)")
+    else:
+        body.line(f"{counter} = {first} + tl.arange(0, BLOCK_STEPS)")
+    for x in steps:
+        if x.kind == "number":
+            body.counted[x] = counter
+        else:
+            body.tiles[x] = lambda place=x.place: writer.previous(place)  # type: ignore[misc]
+    for group in form.groups:
+        writer.group(group)
+    for node, m in members.items():
+        if node in scan.carries:
+            body.values[node] = writer.after[scan.carries.index(node)]
+        else:
+            body.lazy[node] = m.body
+    for stack, result in zip(stacks, scan.results, strict=True):
+        place = Member(stack, (rank, *range(rank)), (), ir.const(0, "i64"))  # type: ignore[arg-type]
+        value = body.scalar(ir.whole(result))
+        if value.axes != (STEPS, ROWS):
+            value = aligned([value, Text("", (STEPS, ROWS))])[0][0]
+            value = Text(f"tl.broadcast_to({value.code}, {TILE})", (STEPS, ROWS), ATOM, 1)
+        store(body, place, value)
+    last = "0" if scan.reverse else "BLOCK_STEPS - 1"
+    for k, carry in enumerate(writer.carries):
+        chosen = f"tl.where((tl.arange(0, BLOCK_STEPS) == {last})[:, None], {writer.after[k].code}, 0.0)"
+        body.line(f"{carry} = tl.sum({chosen}, axis=0)")
+    body.close()
+    for k, x in lasts.items():
+        store(body, Member(x, tuple(range(rank)), (), ir.const(0, "i64")), Text(writer.carries[k], (ROWS,)))  # type: ignore[arg-type]
+    wish = "_".join(dict.fromkeys(word(c) for c in writer.carries)) + "_linear"
+    blocks: dict[str, int | str] = {"BLOCK_STEPS": steps_block, "BLOCK": block}
+    outputs = [*stacks, *lasts.values()]
+    # six tiles of a 2 x 2 system at a time: eight warps keep them in registers
+    warps = 8 if any(len(g) > 1 for g in form.groups) else 4
+    return KernelText(wish, body, blocks, [count_text(extent, block)], warps, 1, outputs, [scan, *members])

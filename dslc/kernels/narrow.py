@@ -1,0 +1,78 @@
+"""Which values are kept in 16 bits, in a module whose parameters are f16 or bf16.
+
+Arithmetic and sums are in float32: a value rounds where it is put into memory. What a later step may not lose stays
+in float32: numbers without axes, states, the gradients of parameters, and reductions that are no contraction (the
+statistics of a norm, the maximum and the sum of a softmax).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from dslc.ir import nodes as ir
+from dslc.ir.rewrite import Substitute
+from dslc.kernels.sides import is_contraction
+
+HALVES = ("f16", "bf16")
+#: floats that are what the module says
+OPEN = ("float", "f32")
+
+
+def narrow_input(node: ir.Input, half: str) -> ir.Input:
+    """An argument as it is kept: parameters and tensors in 16 bits, states and single numbers as they are."""
+    if node.dtype in OPEN and (node.role == "param" or (node.role == "input" and node.shape)):
+        return ir.intern(replace(node, dtype=half))
+    return node
+
+
+class Narrowed(Substitute):
+    """A graph whose nodes have the dtypes that they are kept in."""
+
+    def __init__(self, half: str, roots: Collection[ir.Node], exact: Collection[ir.Node]) -> None:
+        super().__init__({}, everywhere=True)
+        self.half = half
+        self.roots = {sourced(x) for x in roots}
+        self.exact = {sourced(x) for x in exact}
+
+    def _one(self, node: ir.Node) -> ir.Node:
+        new = super()._one(node)
+        match new:
+            case ir.Input():
+                return narrow_input(new, self.half)
+            case ir.Comp() if self.narrows(node):
+                return ir.intern(replace(new, dtype=self.half))
+            case ir.Step() if new.kind == "carry" and new.dtype in OPEN:
+                return ir.intern(replace(new, dtype=self.half))
+            case ir.Along():
+                return ir.intern(replace(new, dtypes=tuple(self.half if d in OPEN else d for d in new.dtypes)))
+            case ir.Part() if isinstance(new.of, ir.Scan):
+                values = (*new.of.results, *new.of.carries)
+                return ir.intern(replace(new, dtype=values[new.number].dtype))
+            case ir.Part() if isinstance(new.of, ir.Along | ir.External):
+                return ir.intern(replace(new, dtype=new.of.dtypes[new.number]))
+            case ir.Reshape():
+                return ir.intern(replace(new, dtype=new.of.dtype))
+        return new
+
+    def narrows(self, node: ir.Node) -> bool:
+        if not isinstance(node, ir.Comp) or node.dtype not in OPEN or not node.shape or node in self.exact:
+            return False
+        return node.op is None or is_contraction(node) or node in self.roots
+
+
+def sourced(node: ir.Node) -> ir.Node:
+    """The node whose storage a result is: a view has that of its tensor, a part of a scan that of one step."""
+    while True:
+        if isinstance(node, ir.Reshape):
+            node = node.of
+        elif isinstance(node, ir.Part) and isinstance(node.of, ir.Scan):
+            node = (*node.of.results, *node.of.carries)[node.number]
+        else:
+            return node
+
+
+def narrowed(roots: list[ir.Tensor], half: str, exact: Collection[int] = ()) -> list[ir.Tensor]:
+    """The roots with the dtypes that all nodes are kept in; those with the numbers `exact` stay in float32."""
+    pass_ = Narrowed(half, roots, [roots[k] for k in exact])
+    return [pass_.tensor(x) for x in roots]
