@@ -121,7 +121,7 @@ def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> st
     prologue += bounds(unit, [x for x in model.inputs if x.name in fixed and (limited or not _grows(x, program))])
     roots = _start_roots(low, cache, program)
     state = _states(low, program, roots, prologue)
-    prologue += bind_params(low, unit, roots)
+    prologue += bind_params(low, unit, roots, text.half)
     entries = ['"positions": 0', *([f'"length": {room}'] if limited else [])]
     entries += [f'"{s.name}": {s.name}' for s in open_sizes(unit) if s is not program.length]
     low.line(f"{cache} = {{{', '.join(entries)}}}")
@@ -201,7 +201,7 @@ def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
             next_value = updates[slot.name]
             roots += leaves(low, cache, slot, next_value) if slot.loops else [next_value]
     state = _states(low, program, roots, prologue)
-    prologue += bind_params(low, unit, roots)
+    prologue += bind_params(low, unit, roots, text.half)
     for slot in program.slots:
         cut = "[" + ", ".join([*[":"] * slot.axis, f":{length}"]) + "]" if slot.kind == "history" else ""
         if slot.loops:
