@@ -79,6 +79,36 @@ def beside(order: Sequence[ir.Node]) -> list[ir.Node]:
     return out
 
 
+def late(order: Sequence[ir.Node]) -> list[ir.Node]:
+    """The same nodes with each formula just before the first that needs it: what is computed again is soon used."""
+    out: list[ir.Node] = []
+    waiting: dict[ir.Node, None] = {}
+
+    def take(node: ir.Node) -> None:
+        stack = [(node, False)]
+        while stack:
+            x, ready = stack.pop()
+            if ready:
+                out.append(x)
+            else:
+                stack.append((x, True))
+                below = [a for a in ir.arguments(x) if a in waiting]
+                for a in below:
+                    del waiting[a]
+                stack += [(a, False) for a in reversed(below)]
+
+    for node in order:
+        if isinstance(node, ir.Comp) and node.op is None and not ir.slice_of_input(node):
+            waiting[node] = None
+        else:
+            take(node)
+    for node in list(waiting):
+        if node in waiting:
+            del waiting[node]
+            take(node)
+    return out
+
+
 class Nested(str):
     """Where a value goes at the end of a pass of a loop inside of others: the steps of those are known."""
 
@@ -128,6 +158,9 @@ class Lowering:
     parts: dict[ir.Node, dict[int, ir.Part]] = field(default_factory=dict)
     #: the number of the scan that a node is computed in
     scopes: dict[ir.Node, int] = field(default_factory=dict)
+    #: values that nothing reads after the present line, and those whose axes lie in another order
+    ending: set[ir.Node] = field(default_factory=set)
+    turned_round: set[ir.Node] = field(default_factory=set)
     #: in a scan: values of a step that are kept, and where
     kept_at: dict[ir.Node, str] = field(default_factory=dict)
     #: windows that lie side by side already, by their text
@@ -225,6 +258,7 @@ class Lowering:
             if self.forward is not None and self.indent == 0:
                 self.turn(first)
             self.memory.now += 1
+            self.ending = set(ended)
             if isinstance(item, Block):
                 self.block(item)
             elif item not in self.names and not self.inlined(item):
@@ -400,13 +434,21 @@ class Lowering:
         name = self.fresh(self.wish(node))
         comment = f"[{', '.join(size_code(s) for s in node.shape)}]"
         place = partial(memory.place, node, name)
-        if node.op is None:
+        dying = self.overwritten(node)
+        if dying is not None:
+            old = self.names[dying]
+            lines = Store(self, node.shape).into(node.body, name, lambda shape: old, dying)
+            if lines is not None:
+                memory.slots[node] = memory.slots.pop(dying)
+        elif node.op is None:
             lines = Store(self, node.shape).into(node.body, name, place)
         else:
             text = self.comp(node)
             lines = None
             if text.product is not None and len(text.axes) == len(node.shape):
                 lines = [f"{name} = {text.product.text(place(text.product.shape))}"]
+                if not re.fullmatch(r"(\.reshape\([^()]*\))?", text.product.views):
+                    self.turned_round.add(node)
         if lines is None:
             self.taken.discard(name)
             if node.op is not None:
@@ -417,6 +459,22 @@ class Lowering:
             self.line(line)
         self.names[node] = name
         return True
+
+    def overwritten(self, node: ir.Comp) -> ir.Tensor | None:
+        """An operand of an elementwise formula that nothing reads after it, and whose place is as good as another."""
+        memory = self.memory
+        if node.op is not None or node in memory.pinned:
+            return None
+        whole = tuple(ir.plain(i) for i in range(len(node.shape)))
+        reads = [s for s in ir.scalars(node.body) if isinstance(s, ir.Read)]
+        for s in reads:
+            x = s.tensor
+            fits = x in memory.slots and x in self.ending and x.shape == node.shape and x.dtype == node.dtype
+            views = [y for y in self.users.get(x, ()) if isinstance(y, ir.Reshape)]
+            if fits and x not in self.turned_round and not views and not memory.slots[x].at:
+                if all(r.places == whole for r in reads if r.tensor is x) and re.fullmatch(r"\w+", self.names[x]):
+                    return x
+        return None
 
     def computed_at(self, node: ir.Comp, place: str) -> bool:
         """Write a value of a step to the place where the steps are kept, if it can be computed there."""
@@ -693,7 +751,7 @@ class Lowering:
         for a in outside:
             if a in self.kept and a not in self.slices:  # else a loop around this one has taken it
                 self.take(node, a, step)
-        self.statements(inner)
+        self.statements(late(inner) if node.reverse else inner)
         for k, result in enumerate(node.results):
             if k not in parts or k in passed:
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.lower import Line, Lowering
@@ -19,6 +19,7 @@ from dslc.check.dependence import tensors_in
 from dslc.incremental.derive import NoStep
 from dslc.ir import nodes as ir
 from dslc.ir.build import Builder, Unit, Value
+from dslc.kernels.recompute import recomputed
 from dslc.passes.factors import gather_factors
 from dslc.passes.transform import everything
 from dslc.pipeline import Lowered
@@ -138,7 +139,7 @@ def generate(
     parts = [forward_function(text, model, forward_program)]
     unit = forward_program.unit
     if train is not None:
-        program = programs["loss_grad_metrics"] = pipeline.training(train)
+        program = programs["loss_grad_metrics"] = lean(pipeline.training(train))
         unit = program.unit
         parts.append(gradient_function(text, train, program))
         parts.append(evaluation_function(text, train, pipeline.evaluation(train)))
@@ -160,6 +161,12 @@ def generate(
         "# ---- what the functions above are made of ----\n" + ENTRY.rstrip() + ("\n\n\n" + helpers if helpers else "")
     )
     return "\n\n\n".join(b.strip("\n") for b in blocks) + "\n"
+
+
+def lean(program: Lowered) -> Lowered:
+    """The gradient of layers computes matrices of two long axes again (attention weights), as the forward pass does."""
+    roots = recomputed(list(program.outputs.values()))
+    return replace(program, outputs=dict(zip(program.outputs, roots, strict=True)))
 
 
 def step_texts(text: ModuleText, model: p.Instance) -> list[str]:

@@ -35,12 +35,14 @@ class Store(Body):
     #: may the value at the place have its axes in another order?
     views: bool = True
 
-    def into(self, root: ir.Scalar, name: str, place: Callable[[Sequence[Size]], str]) -> list[str] | None:
+    def into(
+        self, root: ir.Scalar, name: str, place: Callable[[Sequence[Size]], str], target: ir.Tensor | None = None
+    ) -> list[str] | None:
         """The lines that compute a formula and call it by a name; None when it is none of these.
 
-        `place` writes the memory of the result under a shape.
+        `place` writes the memory of the result under a shape: that of the tensor `target`, if one is given.
         """
-        spine = self.spine(root)
+        spine = self.spine(root) if target is None else self.after(self.spine(root), target)
         if not spine:
             return None
         last = spine.pop()
@@ -58,12 +60,7 @@ class Store(Body):
 
     def over(self, root: ir.Scalar, target: ir.Tensor, name: str) -> list[str] | None:
         """The lines that put a formula in the place of an argument that it reads; None when it is none of these."""
-        spine = self.spine(root)
-        while len(spine) > 1:
-            rest = [x for a, b in pairwise(spine) for x in ir.operands(a) if x is not b]
-            if not any(isinstance(s, ir.Read) and s.tensor is target for x in rest for s in ir.scalars(x)):
-                break
-            spine.pop()  # the old value is needed after the first operation
+        spine = self.after(self.spine(root), target)
         if not spine or not isinstance(spine[-1], ir.Op):
             return None
         last = spine.pop()
@@ -75,6 +72,15 @@ class Store(Body):
             lines.append(self.in_place(s, last, name))
             last = s
         return lines
+
+    def after(self, spine: list[ir.Scalar], target: ir.Tensor) -> list[ir.Scalar]:
+        """The operations that can run where a tensor lies: the first of them is the last to read it."""
+        while len(spine) > 1:
+            rest = [x for a, b in pairwise(spine) for x in ir.operands(a) if x is not b]
+            if not any(isinstance(s, ir.Read) and s.tensor is target for x in rest for s in ir.scalars(x)):
+                break
+            spine.pop()
+        return spine
 
     def first(self, s: ir.Op, place: str) -> str:
         return f"{UFUNCS[s.name][0]}({self.arguments(s)}, out={place})"
