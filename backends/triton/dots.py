@@ -99,8 +99,8 @@ def dot_loop(
 
 def side(body: Body, s: ir.Scalar, axes: tuple[int, int], inner: Axis, shape: tuple[str, str], depth: int = 1) -> str:
     """One side of a contraction over its full tile, 0 outside the inner axis."""
-    text = body.scalar(s)
-    if isinstance(s, ir.Read) and text.axes == axes and s.tensor not in body.tiles:
+    text = body.converted(s, "float")
+    if text.axes == axes and body.zero_outside(s):
         return text.code
     mask = body.mask(inner.number)
     line = aligned([body.exact(text), Text("", axes)])[0][0]

@@ -76,6 +76,8 @@ class Frame:
     #: steps that a loop of the kernel itself counts
     counted: dict[ir.Step, str] = field(default_factory=dict)
     uses: dict[ir.Scalar, int] = field(default_factory=dict)
+    #: operations on numbers that are known
+    constants: dict[ir.Scalar, ir.Const] = field(default_factory=dict)
     helpers: set[str] = field(default_factory=set)
     random: bool = False
     #: tensors of which the host passes one layer: how many leading places it has looked up
@@ -119,7 +121,7 @@ class Frame:
 
     def named(self, wish: str, text: Text) -> Text:
         name = self.fresh(wish)
-        self.line(f"{name} = {bare(text.code)}", text.depth)
+        self.line(f"{name} = {bare(self.exact(text).code)}", text.depth)
         return Text(name, text.axes, ATOM, text.depth)
 
     def exact(self, text: Text) -> Text:
