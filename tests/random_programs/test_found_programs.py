@@ -52,6 +52,34 @@ FOUND = {
     "two whole numbers in a denominator": """
     y[i: 3, j: T] = (0.5 if j > 1 else (mean[m: N](v[i]) / 3))
 """,
+    "a sum of a read with an else, and of a value of the same kernel": """
+    s = sum[i: T](softmax[i](z[i, 1]) * (v[2*i + 1] else w[0, 0]))
+    u = v |> layer_norm
+    y[i: 3] = u[i] * s
+""",
+    "a contraction of a read with an else": """
+    y[i: T, j: N] = sum[k: T]((x[j, k - 1] else 0.7) * (z[i, k + 1] else 0.4)) * v[0]
+""",
+    "a contraction with an index for a factor": """
+    y[i: 3, j: T] = sum[k: N](x[k, j] * (i / 4)) * v[i]
+""",
+    "a read before the first step": """
+    scan t in 0..3:
+        h[t] = tanh(0.4 * h[t-1] + (x[3*t - 2, t - 2] else 0.5) * v[t])
+    start h = 0
+    y = h
+""",
+    "a number that has no gradient": """
+    y[i: 3] = v[i] / stop_grad(1.0)
+""",
+    "numbers that are known in a factor of their own": """
+    s = sum[i](v[i] * tanh(v[i])) / 5.0
+    m[i: T] = stop_grad(min[j: T](z[j, i]))
+    y[i: T] = m[i] + 1.7 * s
+""",
+    "a weight at an open size": """
+    y[i: N] = sum[j: N](held(x)[j]) * v[0]
+""",
     "a position that is computed": """
     a = argmin[i](v[i])
     y[i: T] = x[clamp(a), i] * v[0]
@@ -65,6 +93,10 @@ fn after(a1, b1, a2, b2) -> (a, b):
 
 fn bent(x: [P, Q]) -> y:
     y[i: P, j: Q] = sin(x[i, j])
+
+layer held(x: [P, Q]) -> y:
+    param W: [2] ~ glorot
+    y[j: P] = W[wrap(j - 1)] * x[j, 0]
 
 model m(x: f64[N, T], z: f32[T, T]) -> y where T >= 3:
     param w: [4, 3] ~ normal
