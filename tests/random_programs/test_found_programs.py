@@ -52,16 +52,19 @@ FOUND = {
     "two whole numbers in a denominator": """
     y[i: 3, j: T] = (0.5 if j > 1 else (mean[m: N](v[i]) / 3))
 """,
-    "a sum of a read with an else, and of a value of the same kernel": """
-    s = sum[i: T](softmax[i](z[i, 1]) * (v[2*i + 1] else w[0, 0]))
-    u = v |> layer_norm
-    y[i: 3] = u[i] * s
+    "a sum of a read with an else": """
+    y[i: 3] = sum[j: T]((v[2*j + 1] else w[0, 0])) * v[i]
+""",
+    "a sum of a value of the same kernel": """
+    u[i: 3] = (v[i] + cos(v[i])) / 2
+    n = u |> layer_norm
+    y[i: 3] = n[i] + u[i]
 """,
     "a contraction of a read with an else": """
     y[i: T, j: N] = sum[k: T]((x[j, k - 1] else 0.7) * (z[i, k + 1] else 0.4)) * v[0]
 """,
     "a contraction with an index for a factor": """
-    y[i: 3, j: T] = sum[k: N](x[k, j] * (i / 4)) * v[i]
+    y[i: 3, j: T] = sum[k: T](softmax[k](x[0, j]) * (i / 4)) * v[i]
 """,
     "a read before the first step": """
     scan t in 0..3:
@@ -72,13 +75,8 @@ FOUND = {
     "a number that has no gradient": """
     y[i: 3] = v[i] / stop_grad(1.0)
 """,
-    "numbers that are known in a factor of their own": """
-    s = sum[i](v[i] * tanh(v[i])) / 5.0
-    m[i: T] = stop_grad(min[j: T](z[j, i]))
-    y[i: T] = m[i] + 1.7 * s
-""",
     "a weight at an open size": """
-    y[i: N] = sum[j: N](held(x)[j]) * v[0]
+    y[i: N] = sum[j: N](held(x)[j] * x[j, 0]) * v[0]
 """,
     "a position that is computed": """
     a = argmin[i](v[i])
@@ -96,7 +94,7 @@ fn bent(x: [P, Q]) -> y:
 
 layer held(x: [P, Q]) -> y:
     param W: [2] ~ glorot
-    y[j: P] = W[wrap(j - 1)] * x[j, 0]
+    y[j: P] = W[wrap(j - 1)]
 
 model m(x: f64[N, T], z: f32[T, T]) -> y where T >= 3:
     param w: [4, 3] ~ normal
