@@ -35,7 +35,7 @@ def sizes_of(context: click.Context, option: click.Parameter, text: str | None) 
 @click.option(
     "--ragged",
     is_flag=True,
-    help="Check with all open sizes at 1, 3, 17, 65 and 130, where the spec allows it, and show the worst results.",
+    help="Check with open sizes of 1, 3, 17, 65 and 130, where the spec allows it, and show the worst results.",
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**62), default=0, show_default=True, help="For the sizes and all values."
@@ -85,7 +85,7 @@ def verify(
         _, instance, train = chosen(spec, settings, model)
     try:
         if ragged:
-            drawn = ragged_sizes(instance, train, sizes, seed)
+            drawn = ragged_sizes(instance, train, sizes, seed) or [choose_sizes(instance, train, sizes, seed)]
         else:
             drawn = [choose_sizes(instance, train, sizes, seed)]
         runs = [

@@ -55,28 +55,32 @@ def allowed(
 
 #: lengths at which blocks of kernels are cut off in all ways: one entry, part of a block, a block and a bit, several
 RAGGED = (1, 3, 17, 65, 130)
+#: all open sizes have a length up to this one; of longer ones each in its turn, as two would take long
+TOGETHER = 17
 
 
 def ragged_sizes(
-    model: p.Instance, train: p.TrainProgram | None, given: Mapping[str, int], seed: int
+    model: p.Instance,
+    train: p.TrainProgram | None,
+    given: Mapping[str, int],
+    seed: int,
+    lengths: Sequence[int] = RAGGED,
 ) -> list[dict[str, int]]:
-    """Sizes that a spec allows with every open size of one of the ragged lengths, but for those that are given.
-
-    Where a size cannot have that length beside the others, it is drawn; where none fits, the length is left out.
-    """
+    """Sizes that a spec allows, with its open sizes of the given lengths; those that cannot have one are drawn."""
     units = [build(model, "inference"), *([build_train(train)] if train is not None else [])]
     names = open_sizes(units)
     found: dict[tuple[int, ...], dict[str, int]] = {}
-    for length in RAGGED:
-        for chosen in (names, *([n] for n in names)):
-            wanted = {**dict.fromkeys(chosen, length), **given}
+    for length in lengths:
+        alone = [[n] for n in names]
+        for chosen in alone if length > TOGETHER else [names, *alone]:
             try:
-                sizes = choose_sizes(model, train, wanted, seed)
+                sizes = choose_sizes(model, train, {**dict.fromkeys(chosen, length), **given}, seed)
             except RunError:
                 continue
             found.setdefault(tuple(sizes.values()), sizes)
-            break
-    return list(found.values()) or [choose_sizes(model, train, given, seed)]
+            if chosen is names:
+                break
+    return list(found.values())
 
 
 def verify(

@@ -97,7 +97,7 @@ def arithmetic(top: ast.AST) -> list[str]:
     for node in ast.walk(top):
         if isinstance(node, ast.BinOp | ast.Compare | ast.UnaryOp | ast.AugAssign):
             operands = [x for x in ast.iter_child_nodes(node) if isinstance(x, ast.expr)]
-            if any(isinstance(x, ast.Name) and x.id in tensors or makes_tensor(x) for x in operands):
+            if any((isinstance(x, ast.Name) and x.id in tensors) or makes_tensor(x) for x in operands):
                 found.append(ast.unparse(node))
     return found
 
@@ -122,7 +122,8 @@ def test_the_host_computes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["torch.matmul(a, b)", "a.sum()", "a @ b", "a + 1", "-a", "abs(a)", "a.exp_()", "torch.nn.functional.gelu(a)"]
+    "line",
+    ["torch.matmul(a, b)", "a.sum()", "a @ b", "a + 1", "-a", "abs(a)", "a.exp_()", "torch.nn.functional.gelu(a)"],
 )
 def test_computing_on_the_host_is_noticed(line: str) -> None:
     text = module_text("mlp/mlp")
