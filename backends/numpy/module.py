@@ -541,7 +541,8 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
     if "grad_norm" in needed:
         step.append("    grad_norm = np.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
     keywords = [f"{n}={n if n in ('step', 'grad_norm') else hyper[n]}" for n in needed if n not in ("param", "grad")]
-    flat = ["params[name]", "grad", *(f'opt["{s}"][name]' for s in slots)]
+    # a gradient may be a transposed view, and is only read; the others are written to in place
+    flat = ["params[name]", "np.ascontiguousarray(grad)", *(f'opt["{s}"][name]' for s in slots)]
     names = ["param", "grad", *slots]
     step.append("    for name, grad in grads.items():")
     step.append(f"        {', '.join(names)} = (x.reshape(-1, copy=False) for x in ({', '.join(flat)}))")

@@ -165,3 +165,17 @@ def test_naive_formulas_are_stable(tmp_path: Path) -> None:
     np.testing.assert_allclose(out["sp"], [1e3, 0])
     np.testing.assert_allclose(out["ls"], [0, -1e3])
     np.testing.assert_allclose(out["small"], z * 1e-30, rtol=1e-6)
+
+
+def test_gradients_that_are_views_update_their_parameters(tmp_path: Path) -> None:
+    settings = {"width": 8, "stages": 2, "blocks": 1}
+    module = load(compile_text(ROOT / "specs/convolution/convnext.dsl", "numpy", settings), tmp_path)
+    params = module.init(0)
+    before = {name: value.copy() for name, value in params.items()}
+    image = np.random.default_rng(0).normal(size=(1, 32, 32, 3)).astype(np.float32)
+    label = np.zeros(1, np.int32)
+    _, grads = module.loss_and_grad(params, image, label)
+    assert any(not g.flags.c_contiguous for g in grads.values())
+    params, _ = module.train_step(params, module.init_opt(params), image, label)
+    for name, grad in grads.items():
+        assert not np.any(grad) or np.any(params[name] != before[name]), name
