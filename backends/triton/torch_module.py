@@ -76,7 +76,7 @@ def module_parts(registry: Registry, model: p.Instance) -> tuple[Function, str] 
     unit = build(model, "inference")
     floats = {k: x for k, x in unit.outputs.items() if x.dtype not in ("i32", "i64", "bool")}
     inputs = [n for n, x in unit.inputs.items() if x.role == "input"]
-    if unit.states or not unit.params or not inputs or len(floats) != len(unit.outputs) or draws(unit.outputs.values()):
+    if unit.states or not inputs or len(floats) != len(unit.outputs) or draws(unit.outputs.values()):
         return None
     outputs = dict(unit.outputs)
     for each in pipeline.EARLY.values():
