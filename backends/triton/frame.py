@@ -130,7 +130,7 @@ class Frame:
 
     def block(self, text: Text) -> Text:
         """A literal, or a formula of literals, as a tensor; any other text as it is."""
-        if re.fullmatch(r"[-+*/ ().\de]+", text.code) and re.search(r"[.e]", text.code):
+        if re.fullmatch(r"(?:[-+*/ ().\d]|(?<=[\d.])e(?=[-+\d]))+", text.code) and re.search(r"[.e]", text.code):
             return Text(f"tl.full((), {text.code}, {self.float_type})", text.axes, ATOM, text.depth)
         return text
 

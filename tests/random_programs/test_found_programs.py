@@ -72,6 +72,10 @@ FOUND = {
     start h = 0
     y = h
 """,
+    "a value that is called like the exponent of a number": """
+    e[i] = exp(v[i])
+    y[i] = e[i] / sum[j](e[j]) + e[i]
+""",
     "a number that has no gradient": """
     y[i: 3] = v[i] / stop_grad(1.0)
 """,
