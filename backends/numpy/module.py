@@ -16,8 +16,8 @@ from dslc.backends.numpy.weights import SAVE, SAVE_WITH_STATE
 from dslc import pipeline
 from dslc.check import program as p
 from dslc.check.dependence import tensors_in
-from dslc.incremental.derive import NoStep
 from dslc.fans import fans
+from dslc.incremental.derive import NoStep
 from dslc.ir import nodes as ir
 from dslc.ir.build import Builder, Unit, Value
 from dslc.passes.factors import gather_factors
