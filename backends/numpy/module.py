@@ -16,6 +16,7 @@ from dslc.backends.numpy.weights import SAVE, SAVE_WITH_STATE
 from dslc import pipeline
 from dslc.check import program as p
 from dslc.check.dependence import tensors_in
+from dslc.fans import fans
 from dslc.incremental.derive import NoStep
 from dslc.ir import nodes as ir
 from dslc.ir.build import Builder, Unit, Value
@@ -23,7 +24,6 @@ from dslc.kernels.recompute import recomputed
 from dslc.passes.factors import gather_factors
 from dslc.passes.transform import everything
 from dslc.pipeline import Lowered
-from dslc.sizes import Size, tidy
 
 #: what floats are computed with
 FLOATS = {"f16": "np.float32", "f32": "np.float32", "f64": "np.float64"}
@@ -410,7 +410,7 @@ def parameter_table(text: ModuleText, unit: Unit) -> str:
         low = Lowering(text.dtype)
         numbers = [Body(low, ()).scalar(Builder(unit, "inference").scalar(a, {})).code for a in declaration.init_args]
         if declaration.initializer in ("glorot", "he", "lecun"):
-            numbers += fan[unit.inputs[path]]
+            numbers += map(size_code, fan[unit.inputs[path]])
         rest = "".join(f", {n}" for n in numbers)
         entries[path] = f'(({shape}), "{declaration.initializer}"{rest})'
     lines = [f"DTYPE = {text.dtype}"]
@@ -454,39 +454,6 @@ def table_lines(unit: Unit, entries: dict[str, str]) -> list[str]:
                 lines.append(f'            "{other.rpartition("*")[2][1:]}": {inner},')
         lines += ["        }.items()", "    },"]
     return lines
-
-
-def fans(unit: Unit) -> dict[ir.Node, tuple[str, str]]:
-    """For each parameter: how many numbers go into one result, and into how many results each of them goes."""
-    found: dict[ir.Node, tuple[str, str]] = {}
-    for node in everything(unit.outputs):
-        if isinstance(node, ir.Comp) and node.op == "sum":
-            for s in ir.scalars(node.body):
-                if isinstance(s, ir.Read) and (param := parameter_of(s.tensor)) is not None and param not in found:
-                    into: Size = 1
-                    out: Size = 1
-                    for place, size in zip(s.places, s.tensor.shape, strict=True):
-                        if isinstance(place, ir.Affine) and any(n >= len(node.shape) for n, _ in place.terms):
-                            into = tidy(into * size)
-                        else:
-                            out = tidy(out * size)
-                    found[param] = size_code(into), size_code(out)
-    for path, param in unit.inputs.items():
-        if param not in found:
-            shape = param.shape[len(unit.layers.get(path, ())) :]
-            count: Size = 1
-            for size in shape[:-1]:
-                count = tidy(count * size)
-            found[param] = size_code(count), size_code(shape[-1]) if shape else "1"
-    return found
-
-
-def parameter_of(tensor: ir.Tensor) -> ir.Input | None:
-    """The parameter that a tensor is, or is the slice of one layer of."""
-    if ir.slice_of_input(tensor):
-        assert isinstance(tensor, ir.Comp) and isinstance(tensor.body, ir.Read)
-        tensor = tensor.body.tensor
-    return tensor if isinstance(tensor, ir.Input) and tensor.role == "param" else None
 
 
 INIT = '''
@@ -614,7 +581,9 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
     if "grad_norm" in needed:
         step.append("    grad_norm = np.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
     keywords = [f"{n}={n if n in ('step', 'grad_norm') else hyper[n]}" for n in needed if n not in ("param", "grad")]
-    flat = ['opt["param"][name]' if text.half else "params[name]", "grad", *(f'opt["{s}"][name]' for s in slots)]
+    # a gradient may be a transposed view, and is only read; the others are written to in place
+    first = 'opt["param"][name]' if text.half else "params[name]"
+    flat = [first, "np.ascontiguousarray(grad)", *(f'opt["{s}"][name]' for s in slots)]
     names = ["param", "grad", *slots]
     step.append("    for name, grad in grads.items():")
     step.append(f"        {', '.join(names)} = (x.reshape(-1, copy=False) for x in ({', '.join(flat)}))")

@@ -137,8 +137,9 @@ class Body(Reads):
         return Text(f"tl.cast({text.code}, {type_})", (), ATOM, text.depth)
 
     def op(self, s: ir.Op) -> Text:
-        fold = ops.folded(s, list(s.args))
+        fold = ops.folded(s, [self.constants.get(a, a) for a in s.args])
         if fold is not None:
+            self.constants[s] = fold
             code, level = ops.constant(fold.value, is_float(s.dtype))
             return Text(code, (), level)
         kind = s.dtype

@@ -122,10 +122,10 @@ def side(
 ) -> str:  # fmt: skip
     """One side of a contraction over its full tile, 0 outside the inner axis."""
     kept = body.loaded_as(s, half) if half else None
-    if kept is not None and kept.axes == axes:
+    if kept is not None and kept.axes == axes and body.zero_outside(s):
         return kept.code
-    text = body.scalar(s)
-    if isinstance(s, ir.Read) and text.axes == axes and s.tensor not in body.tiles:
+    text = body.converted(s, "float")
+    if text.axes == axes and body.zero_outside(s):
         return text.code if half is None else body.cast(text, HALF[half]).code
     mask = body.mask(inner.number)
     line = aligned([body.exact(text), Text("", axes)])[0][0]

@@ -79,6 +79,8 @@ class Frame:
     #: the tile axes of those, where a kernel works on several steps at a time
     step_axes: tuple[int, ...] = ()
     uses: dict[ir.Scalar, int] = field(default_factory=dict)
+    #: operations on numbers that are known
+    constants: dict[ir.Scalar, ir.Const] = field(default_factory=dict)
     helpers: set[str] = field(default_factory=set)
     random: bool = False
     #: tensors of which the host passes one layer: how many leading places it has looked up
@@ -122,7 +124,7 @@ class Frame:
 
     def named(self, wish: str, text: Text) -> Text:
         name = self.fresh(wish)
-        self.line(f"{name} = {bare(text.code)}", text.depth)
+        self.line(f"{name} = {bare(self.exact(text).code)}", text.depth)
         return Text(name, text.axes, ATOM, text.depth)
 
     def exact(self, text: Text) -> Text:
@@ -131,9 +133,7 @@ class Frame:
 
     def block(self, text: Text) -> Text:
         """A literal, or a formula of literals, as a tensor; any other text as it is."""
-        # an `e` that follows no digit is a name
-        literal = re.fullmatch(r"[-+*/ ().\de]+", text.code) and not re.search(r"(?<![\d.])e", text.code)
-        if literal and re.search(r"[.e]", text.code):
+        if re.fullmatch(r"(?:[-+*/ ().\d]|(?<=[\d.])e(?=[-+\d]))+", text.code) and re.search(r"[.e]", text.code):
             return Text(f"tl.full((), {text.code}, {self.float_type})", text.axes, ATOM, text.depth)
         return text
 

@@ -9,12 +9,11 @@ from dslc.backends.triton.numbers import number
 from dslc.backends.triton.text import HALF, size_code
 
 from dslc.check import program as p
+from dslc.fans import fans
 from dslc.ir import nodes as ir
 from dslc.ir.build import Builder, Unit
 from dslc.kernels.group import scheduled
 from dslc.kernels.inline import inlined
-from dslc.kernels.sums import every_node
-from dslc.sizes import Size, tidy
 
 SAVE = '''
 def save(params, path):
@@ -141,12 +140,13 @@ def in_one_dtype(text: str) -> str:
 
 def parameter_table(registry: Registry, unit: Unit) -> str:
     entries: dict[str, str] = {}
+    fan = fans(unit)
     for path, declaration in unit.params.items():
         shape = "".join(f"{size_code(s)}, " for s in declaration.tensor.shape).strip()
         builder = Builder(unit, "inference")
         numbers = [number(builder.scalar(a, {}), {}, unit.inputs[path]) for a in declaration.init_args]
         if declaration.initializer in ("glorot", "he", "lecun"):
-            numbers += fan(unit, path)
+            numbers += map(size_code, fan[unit.inputs[path]])
         entries[path] = f'(({shape}), "{declaration.initializer}"{"".join(f", {n}" for n in numbers)})'
     lines = ["#: what parameters and tensors are kept in", f"DTYPE = {registry.param_dtype}"]
     if registry.dtype in HALF:
@@ -200,37 +200,6 @@ def layer_path(unit: Unit, path: str, counters: Sequence[str]) -> str:
     for (start, _), counter, part in zip(unit.layers[path], counters, rest, strict=False):
         first += f"{{{counter}}}{part}" if start == 0 else f"{{{counter} + {start}}}{part}"
     return f'f"{first}"'
-
-
-def fan(unit: Unit, path: str) -> tuple[str, str]:
-    """How many numbers go into one result, and from how many results one is used: by the axes that are summed."""
-    node = unit.inputs[path]
-    stars = len(unit.layers.get(path, ()))
-    for y in every_node(list(unit.outputs.values())):
-        if not isinstance(y, ir.Comp) or y.op != "sum":
-            continue
-        for s in ir.scalars(y.body):
-            if isinstance(s, ir.Read) and (s.tensor is node or is_slice(s.tensor, node)):
-                into: Size = 1
-                out: Size = 1
-                for place, size in zip(s.places, s.tensor.shape, strict=True):
-                    if isinstance(place, ir.At):
-                        continue
-                    if isinstance(place, ir.Affine) and any(n >= len(y.shape) for n, _ in place.terms):
-                        into = tidy(into * size)
-                    else:
-                        out = tidy(out * size)
-                return size_code(into), size_code(out)
-    count: Size = 1
-    shape = node.shape[stars:]
-    for size in shape[:-1]:
-        count = tidy(count * size)
-    return size_code(count), size_code(shape[-1]) if shape else "1"
-
-
-def is_slice(tensor: ir.Tensor, node: ir.Input) -> bool:
-    """Is a tensor what an input holds for one layer?"""
-    return isinstance(tensor, ir.Comp) and isinstance(tensor.body, ir.Read) and tensor.body.tensor is node
 
 
 def init_functions(registry: Registry, unit: Unit) -> list[str]:

@@ -97,14 +97,21 @@ class Reads(Frame):
                 self.helpers.add(f"as_{tensor.dtype}")
                 code = f"as_{tensor.dtype}({code})"
         loaded = self.named(name_of(tensor), Text(code, axes, ATOM, depth))
-        if s.outside is None or not tests or self.is_zero(s.outside, tensor):
+        if s.outside is None or not tests or self.is_zero(s.outside):
             return loaded
         outside = self.converted(s.outside, s.dtype)
         parts, axes, depth = aligned([*tests, loaded, outside])
         test = conjunction(parts[: len(tests)])
         return Text(f"tl.where({test}, {parts[-2].code}, {parts[-1].code})", axes, ATOM, depth)
 
-    def is_zero(self, s: ir.Scalar, tensor: ir.Tensor) -> bool:
+    def zero_outside(self, s: ir.Scalar) -> bool:
+        """Is a scalar a load, so that it is 0 in the lanes outside the tile? Values of the kernel itself are not."""
+        if not isinstance(s, ir.Read) or (isinstance(s.tensor, ir.Step) and s.tensor.kind == "number"):
+            return False
+        inner = s.tensor in self.values or s.tensor in self.tiles or s.tensor in self.lazy
+        return not inner and (s.outside is None or self.is_zero(s.outside))
+
+    def is_zero(self, s: ir.Scalar) -> bool:
         while isinstance(s, ir.Op) and s.name == "cast":
             s = s.args[0]
         return isinstance(s, ir.Const) and s.value == 0
@@ -188,7 +195,8 @@ class Reads(Frame):
             step = self.step(place.step)
             code = step if place.offset == 0 else f"{step} + {self.size(place.offset)}".replace("+ -", "- ")
             level = ATOM if place.offset == 0 else PLUS
-            return Text(code, self.axes_of_step(place.step), level, self.step_depth(place.step)), tests
+            at = Text(code, self.axes_of_step(place.step), level, self.step_depth(place.step))
+            return at, self.inside(at, size) if self.guarded else tests
         if isinstance(place, ir.Data):
             at = self.scalar(place.value)
             sure = never_negative(place.value)

@@ -170,7 +170,7 @@ def masked_tile(body: Body, node: ir.Comp, member: Member, text: Text, axis: Axi
         value_dtype = "i64"
     text = body.exact(text)
     mask = body.mask(axis.number)
-    pure = isinstance(member.body, ir.Read) and node.op == "sum" and axis.number in text.axes
+    pure = node.op == "sum" and axis.number in text.axes and body.zero_outside(member.body)
     wanted = text.axes if axis.number in text.axes else tuple(sorted({*text.axes, axis.number}))
     if mask is not None and not pure:
         parts, axes, depth = aligned([mask, text])

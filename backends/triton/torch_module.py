@@ -107,7 +107,7 @@ def module_parts(registry: Registry, model: p.Instance, forward_draws: bool) -> 
     """The functions of a Module and the text of its class; None for a model that has nothing to differentiate."""
     unit, trained = build(model, "inference"), build(model, "training")
     inputs = [n for n, x in unit.inputs.items() if x.role == "input"]
-    if not unit.params or not inputs or any(x.dtype in WHOLE for x in unit.outputs.values()):
+    if not inputs or any(x.dtype in WHOLE for x in unit.outputs.values()):
         return None
     modes = bool(trained.updates) or list(unit.outputs.values()) != list(trained.outputs.values())
     outputs = list(unit.outputs)

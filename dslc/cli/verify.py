@@ -33,6 +33,11 @@ def sizes_of(context: click.Context, option: click.Parameter, text: str | None) 
 @SPEC
 @click.option("--sizes", metavar="N=5,T=7", callback=sizes_of, help="Open sizes; those not given are small and random.")
 @click.option(
+    "--ragged",
+    is_flag=True,
+    help="Check with open sizes of 1, 3, 17, 65 and 130, where the spec allows it, and show the worst results.",
+)
+@click.option(
     "--seed", type=click.IntRange(0, 2**62), default=0, show_default=True, help="For the sizes and all values."
 )
 @click.option(
@@ -48,8 +53,8 @@ def sizes_of(context: click.Context, option: click.Parameter, text: str | None) 
 @MODEL
 @click.pass_context
 def verify(
-    context: click.Context, spec: Path, sizes: dict[str, int], seed: int, backends: tuple[str, ...], as_json: bool,
-    settings: dict[str, object], model: str | None,
+    context: click.Context, spec: Path, sizes: dict[str, int], ragged: bool, seed: int, backends: tuple[str, ...],
+    as_json: bool, settings: dict[str, object], model: str | None,
 ) -> None:  # fmt: skip
     """Verify SPEC: compile it in float64 for all backends, and compare what they compute on random inputs.
 
@@ -57,39 +62,50 @@ def verify(
     Examples:
         dslc verify mlp.dsl
         dslc verify gpt.dsl --sizes N=2,T=7 --seed 3
+        dslc verify lstm.dsl -b triton --ragged
 
     Outputs, loss, metrics, states and gradients are compared with the reference interpreter on the formulas as
     they are written. Gradients along a random direction are compared with differences of the loss, and second
-    derivatives with differences of the first. The exit status is 1 if an error is larger than it may be, or if
-    nothing could be compared.
+    derivatives with differences of the first. Ten steps of training, random draws and all, must end with the
+    parameters of the NumPy module. Triton's kernels run in its interpreter, which needs no GPU. The exit status is 1
+    if an error is larger than it may be, or if nothing could be compared.
 
     With --json, standard output holds one object: "version" (1), "ok", "sizes", "seed" and "checks" ("backend",
-    "check", "error", "tolerance", "ok" and "note"; the error is null where a check does not apply).
+    "check", "error", "tolerance", "ok" and "note"; the error is null where a check does not apply). With --ragged,
+    "sizes" is a list of those that were tried.
     """
     import json
 
     from dslc.cli.compiled import chosen, spec_errors
     from dslc.training.errors import RunError
-    from dslc.verification.verify import choose_sizes
+    from dslc.verification.verify import choose_sizes, merged, ragged_sizes
     from dslc.verification.verify import verify as run_checks
 
     with spec_errors(as_json, JSON_VERSION):
         _, instance, train = chosen(spec, settings, model)
     try:
-        drawn = choose_sizes(instance, train, sizes, seed)
-        checks = run_checks(spec, settings, instance, train, drawn, seed, list(backends or BACKENDS))
+        if ragged:
+            drawn = ragged_sizes(instance, train, sizes, seed) or [choose_sizes(instance, train, sizes, seed)]
+        else:
+            drawn = [choose_sizes(instance, train, sizes, seed)]
+        runs = [
+            (each, run_checks(spec, settings, instance, train, each, seed, list(backends or BACKENDS)))
+            for each in drawn
+        ]
+        checks = merged(runs) if ragged else runs[0][1]
     except RunError as error:
         click.echo(error.text(), err=True)
         context.exit(1)
     good = all(check.ok for check in checks) and any(check.error is not None for check in checks)
     if as_json:
         rows = [one_row(check) for check in checks]
+        tried = drawn if ragged else drawn[0]
         click.echo(
-            json.dumps({"version": JSON_VERSION, "ok": good, "sizes": drawn, "seed": seed, "checks": rows}, indent=2)
+            json.dumps({"version": JSON_VERSION, "ok": good, "sizes": tried, "seed": seed, "checks": rows}, indent=2)
         )
     else:
         show_checks(checks)
-        shown = ", ".join(f"{name}={value}" for name, value in drawn.items())
+        shown = "; ".join(", ".join(f"{name}={value}" for name, value in each.items()) for each in drawn)
         click.echo(f"{spec}: {'ok' if good else 'FAILED'}{' at ' if shown else ''}{shown}, seed {seed}")
     context.exit(0 if good else 1)
 

@@ -336,7 +336,7 @@ def apply(name: str, args: list[Any], dtype: str) -> Any:
             return rounded(args[0], dtype)
         if name == "^" and dtype not in ("i32", "i64"):
             return np.power(np.asarray(args[0], np.float64), args[1])
-        return SCALAR[name](*args)
+        return np.asarray(SCALAR[name](*args))
 
 
 def along(node: ir.Along, args: list[Array], shape: tuple[int, ...]) -> list[Any]:

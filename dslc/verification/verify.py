@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from dslc.check import program as p
 from dslc.diagnostics.report import SpecError
-from dslc.ir.build import build, build_train
+from dslc.ir.build import Unit, build, build_train
 from dslc.training.errors import RunError
 from dslc.verification import checks
 from dslc.verification.backends import BACKENDS, Loaded, Unavailable
@@ -18,6 +19,8 @@ from dslc.verification.steps import has_step, steps
 
 #: how often sizes are drawn before giving up
 ATTEMPTS = 50
+#: the backend that the others train like
+REFERENCE = "numpy"
 
 
 def choose_sizes(
@@ -31,16 +34,53 @@ def choose_sizes(
         raise RunError(
             f"{unknown[0]} is not an open size of the spec", help=f"open sizes: {', '.join(names) or 'none'}"
         )
-    where = [*model.where, *(train.instance.where if train is not None else [])]
     rng = np.random.default_rng(seed)
     for _ in range(ATTEMPTS):
         sizes = draw_sizes(names, given, rng)
-        allowed = all(c.holds(sizes) is not False for c in where)
-        if allowed and fits(units, sizes) and checks.Subject(model, train, sizes, seed).makes_sense():
+        if allowed(model, train, units, sizes, seed):
             return sizes
     raise RunError(
         "no small sizes fit the spec", help=f"give them, for example --sizes {','.join(f'{n}=8' for n in names)}"
     )
+
+
+def allowed(
+    model: p.Instance, train: p.TrainProgram | None, units: Sequence[Unit], sizes: Mapping[str, int], seed: int
+) -> bool:
+    """Whether the conditions of a spec hold at some sizes, and all of its axes are whole and not empty."""
+    where = [*model.where, *(train.instance.where if train is not None else [])]
+    holds = all(c.holds(sizes) is not False for c in where)
+    return holds and fits(units, sizes) and checks.Subject(model, train, sizes, seed).makes_sense()
+
+
+#: lengths at which blocks of kernels are cut off in all ways: one entry, part of a block, a block and a bit, several
+RAGGED = (1, 3, 17, 65, 130)
+#: all open sizes have a length up to this one; of longer ones each in its turn, as two would take long
+TOGETHER = 17
+
+
+def ragged_sizes(
+    model: p.Instance,
+    train: p.TrainProgram | None,
+    given: Mapping[str, int],
+    seed: int,
+    lengths: Sequence[int] = RAGGED,
+) -> list[dict[str, int]]:
+    """Sizes that a spec allows, with its open sizes of the given lengths; those that cannot have one are drawn."""
+    units = [build(model, "inference"), *([build_train(train)] if train is not None else [])]
+    names = open_sizes(units)
+    found: dict[tuple[int, ...], dict[str, int]] = {}
+    for length in lengths:
+        alone = [[n] for n in names]
+        for chosen in alone if length > TOGETHER else [names, *alone]:
+            try:
+                sizes = choose_sizes(model, train, {**dict.fromkeys(chosen, length), **given}, seed)
+            except RunError:
+                continue
+            found.setdefault(tuple(sizes.values()), sizes)
+            if chosen is names:
+                break
+    return list(found.values())
 
 
 def verify(
@@ -53,9 +93,13 @@ def verify(
     roots = tuple(subject.unit("outputs" if train is None else "training").outputs.values())
     large = checks.too_large(roots, sizes)
     loaded: list[Loaded] = []
+    reference: Loaded | None = None
     for name in backends:
         try:
             loaded.append(BACKENDS[name](path, settings, model.name))
+            if name != REFERENCE and reference is None and train is not None and not large:
+                reference = next((x for x in loaded if x.name == REFERENCE), None)
+                reference = reference or BACKENDS[REFERENCE](path, settings, model.name)
         except Unavailable as reason:
             rows.append(checks.Check(name, "all", None, checks.EXACT, str(reason)))
             continue
@@ -66,14 +110,14 @@ def verify(
             note = "too large for the interpreter; use --set or --sizes"
             rows.append(checks.Check(name, "all", None, checks.EXACT, note))
             continue
-        rows += of_backend(subject, loaded[-1], loaded[0])
+        rows += of_backend(subject, loaded[-1], reference)
     if train is not None and not large:
         rows.append(checks.second_order(subject))
     return rows
 
 
-def of_backend(subject: checks.Subject, loaded: Loaded, first: Loaded) -> list[checks.Check]:
-    """The checks of one backend; others than the first must also train as the first does."""
+def of_backend(subject: checks.Subject, loaded: Loaded, reference: Loaded | None) -> list[checks.Check]:
+    """The checks of one backend; others than the reference must also train as that one does."""
     rows = [checks.outputs(subject, loaded)]
     if has_step(loaded):
         rows.append(steps(subject, loaded))
@@ -81,6 +125,22 @@ def of_backend(subject: checks.Subject, loaded: Loaded, first: Loaded) -> list[c
         rows += checks.training(subject, loaded)
         rows.append(checks.evaluation(subject, loaded))
         rows.append(checks.differences(subject, loaded))
-        if loaded is not first:
-            rows.append(checks.same_training(subject, loaded, first))
+        if reference is not None and loaded.name != REFERENCE:
+            rows.append(checks.same_training(subject, loaded, reference))
     return rows
+
+
+def merged(runs: Sequence[tuple[Mapping[str, int], list[checks.Check]]]) -> list[checks.Check]:
+    """The checks of several runs: of each the worst result, and the sizes at which it was found."""
+    rows: dict[tuple[str, str], checks.Check] = {}
+    for sizes, found in runs:
+        shown = ", ".join(f"{name}={value}" for name, value in sizes.items())
+        for check in found:
+            key = (check.backend, check.name)
+            if key not in rows or badness(check) > badness(rows[key]):
+                rows[key] = replace(check, note=f"{check.note}; {shown}" if shown else check.note)
+    return list(rows.values())
+
+
+def badness(check: checks.Check) -> float:
+    return -1.0 if check.error is None else check.error / check.tolerance

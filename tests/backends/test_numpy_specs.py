@@ -165,3 +165,21 @@ def test_naive_formulas_are_stable(tmp_path: Path) -> None:
     np.testing.assert_allclose(out["sp"], [1e3, 0])
     np.testing.assert_allclose(out["ls"], [0, -1e3])
     np.testing.assert_allclose(out["small"], z * 1e-30, rtol=1e-6)
+
+
+def test_gradients_that_are_views_update_their_parameters(tmp_path: Path) -> None:
+    module = load(compile_text(ROOT / "specs/mlp/xor.dsl", "numpy"), tmp_path)
+    real = module.loss_grad_metrics
+
+    def transposed(*arguments: Any, **options: Any) -> Any:
+        loss, grads, *rest = real(*arguments, **options)
+        return loss, {name: np.asfortranarray(g) for name, g in grads.items()}, *rest
+
+    updated = []
+    for function in (real, transposed):
+        module.loss_grad_metrics = function
+        params = module.init(0)
+        x = np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32)
+        updated.append(module.train_step(params, module.init_opt(params), x, np.ones(3, np.float32))[0])
+    for name, value in updated[0].items():
+        np.testing.assert_array_equal(updated[1][name], value, err_msg=name)

@@ -52,6 +52,8 @@ def _even(f: Callable[[float], float]) -> Callable[[float, float], tuple[float, 
 
 
 #: text with `x` for the argument, where it may be used, its image; smooth ones first
+#: constant but for jumps: their derivative is none
+STEPS = ("sign(x)", "floor(x)", "round(x)")
 UNARY: list[Rule] = [
     ("tanh(x)", _any, _rising(math.tanh)),
     ("sigmoid(x)", _any, _rising(lambda v: 1 / (1 + math.exp(-v)))),
@@ -230,9 +232,12 @@ class Writing:
     # ---- operations
 
     def unary(self, depth: int) -> Expr:
+        before = set(self.w.sources)
         inner = self.expr(depth)
         allowed = [rule for rule in UNARY if rule[1](inner)]
         text, _, image = self.w.pick(allowed)
+        if text in STEPS:
+            self.w.sources = before
         low, high = image(inner.low, inner.high)
         return Expr(_put(text, f"({inner.text})"), low, high)
 

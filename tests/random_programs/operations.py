@@ -104,14 +104,16 @@ def fourier(w: Writer) -> None:
     names = letters(len(a.shape), ["f"])
     place = w.number(0, len(names) - 1)
     n = a.shape[place].value
-    size = max(abs(a.low), abs(a.high)) * n
-    w.uses(a)
+    size = max(abs(a.low), abs(a.high)) * n + n / 2
     w.tag("fft")
     after = ", ".join("f" if k == place else x for k, x in enumerate(names))
-    re = w.define(a.shape, -size, size)
-    w.uses(a)
-    im = w.define(a.shape, -size, size)
-    w.line(f"{re.name}[{after}], {im.name}[{after}] = fft[{names[place]} -> f]({plain(a, names)})")
+    parts = [w.fresh("c"), w.fresh("c")]
+    w.line(f"{parts[0]}[{after}], {parts[1]}[{after}] = fft[{names[place]} -> f]({plain(a, names)})")
+    for part in parts:
+        # frequencies f and n - f are equal or opposite, and some parts are 0: only rounding would tell them apart
+        w.uses(a)
+        value = w.define(a.shape, -size, size)
+        w.line(f"{value.name}[{after}] = {part}[{after}] + 0.4 * f + 0.09")
 
 
 def prefix(w: Writer) -> None:

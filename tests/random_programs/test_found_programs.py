@@ -52,6 +52,36 @@ FOUND = {
     "two whole numbers in a denominator": """
     y[i: 3, j: T] = (0.5 if j > 1 else (mean[m: N](v[i]) / 3))
 """,
+    "a sum of a read with an else": """
+    y[i: 3] = sum[j: T]((v[2*j + 1] else w[0, 0])) * v[i]
+""",
+    "a sum of a value of the same kernel": """
+    u[i: 3] = (v[i] + cos(v[i])) / 2
+    n = u |> layer_norm
+    y[i: 3] = n[i] + u[i]
+""",
+    "a contraction of a read with an else": """
+    y[i: T, j: N] = sum[k: T]((x[j, k - 1] else 0.7) * (z[i, k + 1] else 0.4)) * v[0]
+""",
+    "a contraction with an index for a factor": """
+    y[i: 3, j: T] = sum[k: T](softmax[k](x[0, j]) * (i / 4)) * v[i]
+""",
+    "a read before the first step": """
+    scan t in 0..3:
+        h[t] = tanh(0.4 * h[t-1] + (x[3*t - 2, t - 2] else 0.5) * v[t])
+    start h = 0
+    y = h
+""",
+    "a value that is called like the exponent of a number": """
+    e[i] = exp(v[i])
+    y[i] = e[i] / sum[j](e[j]) + e[i]
+""",
+    "a number that has no gradient": """
+    y[i: 3] = v[i] / stop_grad(1.0)
+""",
+    "a weight at an open size": """
+    y[i: N] = sum[j: N](held(x)[j] * x[j, 0]) * v[0]
+""",
     "a position that is computed": """
     a = argmin[i](v[i])
     y[i: T] = x[clamp(a), i] * v[0]
@@ -65,6 +95,10 @@ fn after(a1, b1, a2, b2) -> (a, b):
 
 fn bent(x: [P, Q]) -> y:
     y[i: P, j: Q] = sin(x[i, j])
+
+layer held(x: [P, Q]) -> y:
+    param W: [2] ~ glorot
+    y[j: P] = W[wrap(j - 1)]
 
 model m(x: f64[N, T], z: f32[T, T]) -> y where T >= 3:
     param w: [4, 3] ~ normal

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
+from dslc.ops.dtypes import FLOATS
+
 T = TypeVar("T")
 
 
@@ -101,6 +103,8 @@ class Writer:
 
     def fresh(self, letter: str = "v") -> str:
         self.count += 1
+        while f"{letter}{self.count}" in FLOATS:
+            self.count += 1
         return f"{letter}{self.count}"
 
     def line(self, text: str) -> None:

@@ -37,18 +37,38 @@ def test_ten_steps_are_those_of_the_numpy_module(name: str, tmp_path: Path) -> N
         np.testing.assert_allclose(a[key].numpy(), value, rtol=1e-3, atol=1e-5, err_msg=key)
 
 
+LAYERS_AND_STATES = """
+layer block(x: [N, E]) -> y: [N, E]:
+    y = x + (x |> dense(E) |> batch_norm |> tanh)
+
+model m(x: f32[N, 6], depth = 3) -> y: [N, 2]:
+    h = x
+    for l in 0..depth:
+        h = block(h)
+    y = h |> dense(2)
+
+train m(x, goal: f32[N, 2]):
+    minimize mean[n, o]((m(x)[n, o] - goal[n, o])^2)
+    using sgd(lr = 0.1)
+"""
+
+
 def test_weights_move_between_backends(tmp_path: Path) -> None:
-    spec = ROOT / "specs/mlp/mlp.dsl"
+    spec = tmp_path / "m.dsl"
+    spec.write_text(LAYERS_AND_STATES, encoding="utf-8")
     ours, theirs = triton_module(spec, tmp_path), numpy_module(spec, tmp_path)
-    x = np.random.default_rng(0).normal(size=(3, 64)).astype(np.float32)
-    theirs.save(theirs.init(1), str(tmp_path / "w.safetensors"))
-    loaded = ours.load(str(tmp_path / "w.safetensors"))
-    expected = theirs.forward(theirs.init(1), x)
-    np.testing.assert_allclose(ours.forward(loaded, x).numpy(), expected, rtol=1e-5, atol=1e-6)
-    ours.save(loaded, str(tmp_path / "back.safetensors"))
-    back = theirs.load(str(tmp_path / "back.safetensors"))
-    for key, value in theirs.init(1).items():
-        np.testing.assert_array_equal(back[key], value)
+    rng = np.random.default_rng(0)
+    x, goal = (rng.normal(size=(5, n)).astype(np.float32) for n in (6, 2))
+    params = theirs.init(1)
+    opt = theirs.init_opt(params, 0)
+    params, opt = theirs.train_step(params, opt, x, goal)  # states have moved
+    there, back = str(tmp_path / "there.safetensors"), str(tmp_path / "back.safetensors")
+    theirs.save(params, there, opt["state"])
+    loaded, state = ours.load(there), ours.load_state(there)
+    expected = theirs.forward(params, x, opt["state"])
+    np.testing.assert_allclose(ours.forward(loaded, x, state).numpy(), expected, rtol=1e-5, atol=1e-6)
+    ours.save(loaded, back, state)
+    np.testing.assert_array_equal(theirs.forward(theirs.load(back), x, theirs.load_state(back)), expected)
 
 
 def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
