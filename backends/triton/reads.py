@@ -59,7 +59,7 @@ class Reads(Frame):
             return None
         if s.tensor in self.values or s.tensor in self.tiles or s.tensor in self.lazy:
             return None
-        if s.outside is not None and not self.is_zero(s.outside, s.tensor):
+        if s.outside is not None and not self.is_zero(s.outside):
             return None
         known = self.recall(("kept", s))
         if known is None:

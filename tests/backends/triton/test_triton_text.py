@@ -32,7 +32,8 @@ OF_TORCH = {
     # which sources go to which row of a scatter; the sums are made in a kernel
     "torch.sort", "torch.searchsorted", "torch.arange",
     "torch.nn.Parameter", "torch.nn.Module",
-    "torch.autograd", "torch.autograd.Function",
+    "torch.autograd", "torch.autograd.Function", "torch.autograd.function", "torch.no_grad",
+    "torch.autograd.function.once_differentiable",
 }  # fmt: skip
 #: attributes and methods of anything else: shapes, views, copies, tables of Python, `torch.nn.Module`
 OF_OTHERS = {
@@ -40,7 +41,7 @@ OF_OTHERS = {
     "view", "contiguous", "t", "to", "cpu", "detach", "clone", "copy_", "fill_", "fill_diagonal_", "tolist", "item",
     "items", "keys", "values", "get", "append", "setdefault", "update", "split",
     "_modules", "add_module", "register_parameter", "parameters", "__init__", "apply", "save_for_backward",
-    "saved_tensors",
+    "saved_tensors", "seed", "state", "training", "place", "register_buffer", "get_buffer", "data_ptr",
 }  # fmt: skip
 #: of other modules: sizes of grids, numbers of the optimiser
 OF_MODULES = {"math.prod", "math.sqrt", "triton.cdiv", "triton.next_power_of_2"}
