@@ -36,8 +36,8 @@ SKIPPED: Counter[str] = Counter()
 
 def compare(program: Program, second_order: bool = True) -> None:
     """Raise where two ways disagree; the message names the two."""
-    case = Case(program)
-    with np.errstate(all="ignore"):
+    with ir.compilation(), np.errstate(all="ignore"):
+        case = Case(program)
         case.check_stabilised()
         case.check_passes()
         case.check_torch()
