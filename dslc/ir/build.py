@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -82,9 +81,6 @@ class Refusal(Exception):
 
     what: str
     span: Span
-
-
-_scan_numbers = itertools.count()
 
 
 class Builder:
@@ -317,7 +313,7 @@ class Builder:
     def prefix(self, node: p.AlongAxis) -> None:
         """All prefixes of an associative function: y[0] = x[0], y[t] = f(y[t-1], x[t])."""
         assert node.function is not None
-        number = next(_scan_numbers)
+        number = ir.fresh_number()
         step = ir.intern(ir.Step("number", number, 0, "i64", ()))
         args = [self.tensor(a) for a in node.args]
         axis = len(self.mapped) + node.axis
@@ -443,7 +439,7 @@ class Builder:
 
     def scan(self, node: p.Scan) -> None:
         """The body is built for one step; earlier steps of a sequence are carried values."""
-        number = next(_scan_numbers)
+        number = ir.fresh_number()
         step = ir.intern(ir.Step("number", number, 0, "i64", (), node.index.name))
         lags = _lags(node)
         sequences: dict[p.Tensor, CarriedSequence] = {}
@@ -500,7 +496,7 @@ class Builder:
             for body in node.passes:
                 self.statements(body)
             return
-        number = next(_scan_numbers)
+        number = ir.fresh_number()
         step = ir.intern(ir.Step("number", number, 0, "i64", (), node.name))
         layer = Layer(step, node.first, len(node.passes))
         starts = tuple(self.tensor(first) for first, _ in layers.carried)
