@@ -86,6 +86,16 @@ FOUND = {
     a = argmin[i](v[i])
     y[i: T] = x[clamp(a), i] * v[0]
 """,
+    "a choice between two numbers inside of a function": """
+    y[i: T] = erf((1.0 if x[0, i] > 0.8 else 0.0)) * v[0]
+""",
+    "a function of a number": """
+    y[i: T] max= erfc(max[k: 2](2.0)) * v[0]
+""",
+    "a quotient that is read around its end": """
+    u[i] = abs(v[i]) / (0.5 + sum[j](abs(v[j])))
+    y[i: N] = logsumexp[j: 3](f64(u[wrap(3*j + 1)] / 4)) * u[0]
+""",
 }
 
 HEAD = """
