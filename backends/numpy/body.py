@@ -412,8 +412,10 @@ class Body:
         """The general read: positions for every axis."""
         low = self.lowering
         texts = [self.position(q, n) for q, n in zip(s.places, s.tensor.shape, strict=True)]
+        if s.outside is not None:
+            texts.append(self.done[s.outside])
         aligned, axes = self.align(texts)
-        places = ", ".join(t.code for t in aligned)
+        places = ", ".join(t.code for t in aligned[: len(s.places)])
         if s.outside is None:
             return Text(f"{base}[{places}]", axes)
         goods = []
@@ -422,9 +424,8 @@ class Body:
                 top = self.position(ir.affine(q.terms, q.offset), 1)
                 lined = low.expand(top, axes)
                 goods.append(f"({lined.at(POWER)} % {size_code(q.divisor)} == 0)")
-        outside = low.expand(self.done[s.outside], axes).code
         good = f", {' & '.join(goods)}" if goods else ""
-        return Text(f"{low.helper('gather')}({base}, ({places},), {outside}{good})", axes)
+        return Text(f"{low.helper('gather')}({base}, ({places},), {aligned[-1].code}{good})", axes)
 
 
 def is_plain(s: ir.Scalar) -> bool:

@@ -409,4 +409,4 @@ def matexp(a: Array) -> Array:
         total = total + term
     for _ in range(scale):
         total = total @ total
-    return float(total)
+    return total
