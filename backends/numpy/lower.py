@@ -340,7 +340,7 @@ class Lowering:
             self.assign(x, f"{base}.reshape({sizes})")
             return
         total = block.is_total(x)
-        code = self.full(self.comp(x), x.shape if total else (symbol(self.count), *x.shape[1:]))
+        code = self.full(self.comp(x), x.shape if total else (symbol(self.count), *x.shape[1:]), x.dtype)
         if total:
             self.line(f"{self.names[x]} += {bare(code)}", "", x.span)
         elif outer:
@@ -394,7 +394,7 @@ class Lowering:
                 self.assign(node, self.star(node))
             case ir.Comp():
                 if not self.stored(node):
-                    self.assign(node, self.full(self.comp(node), node.shape))
+                    self.assign(node, self.full(self.comp(node), node.shape, node.dtype))
             case ir.Scatter():
                 self.scatter(node)
             case ir.Reshape():
@@ -452,7 +452,7 @@ class Lowering:
         if lines is None:
             self.taken.discard(name)
             if node.op is not None:
-                self.assign(node, self.full(text, node.shape))
+                self.assign(node, self.full(text, node.shape, node.dtype))
             return node.op is not None
         self.line(lines[0], comment, node.span)
         for line in lines[1:]:
@@ -552,16 +552,16 @@ class Lowering:
         if node in self.names:
             return self.names[node]
         if isinstance(node, ir.Comp):
-            return Text(self.full(self.comp(node), node.shape), (), PLUS).at(ATOM)
+            return Text(self.full(self.comp(node), node.shape, node.dtype), (), PLUS).at(ATOM)
         raise AssertionError(f"{type(node).__name__} is not computed yet")
 
-    def full(self, text: Text, shape: tuple[Size, ...]) -> str:
+    def full(self, text: Text, shape: tuple[Size, ...], dtype: str = "float") -> str:
         """An expression with all axes of a result."""
         if len(text.axes) == len(shape):
             return text.code
         sizes = ", ".join(size_code(s) for s in shape) + ("," if len(shape) == 1 else "")
         if not text.axes:
-            return f"np.full(({sizes}), {text.code}, {self.dtype})" if shape else text.code
+            return f"np.full(({sizes}), {text.code}, {self.numpy_dtype(dtype)})" if shape else text.code
         return f"np.broadcast_to({self.expand(text, tuple(range(len(shape)))).code}, ({sizes}))"
 
     # ---- comprehensions

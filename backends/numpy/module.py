@@ -512,7 +512,7 @@ def init_function(text: ModuleText, unit: Unit) -> str:
         env = {index: k for k, index in enumerate(declaration.indices)}
         shape = declaration.tensor.shape
         node = ir.comp(shape, builder.scalar(declaration.value, env))
-        code = low.full(low.comp(node), shape) if isinstance(node, ir.Comp) else low.tensor(node)
+        code = low.full(low.comp(node), shape, node.dtype) if isinstance(node, ir.Comp) else low.tensor(node)
         text.used |= low.used
         lines += ["    " + line.text for line in low.lines]
         lines += [f'    params["{q}"][...] = {code}' for q in unit.paths(path)]

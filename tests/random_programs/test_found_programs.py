@@ -96,11 +96,17 @@ FOUND = {
     u[i] = abs(v[i]) / (0.5 + sum[j](abs(v[j])))
     y[i: N] = logsumexp[j: 3](f64(u[wrap(3*j + 1)] / 4)) * u[0]
 """,
+    "conditions that are all alike": """
+    b[i: 3, j: 3] = x[0, 0] > 0.3
+    y[i: 4, j: 3] = w[i, j] if not (b[clamp(i), j] and i == 0) else x[0, 0]
+""",
     "a value outside with an index that no place has": """
     y[i: 4, j: 3] = (x[i + 1, 3*i - 1] else v[j]) * w[i, j]
 """,
     "an adjoint that is a sum of selects inside of a select, times infinity": """
-    y[i: T, k: N] = sum[l: T](softmax[l](hypot(x[k, l], 0.5 + max((w[1, i + 2] else 0), (w[1 - i, l + 1] else 0)))) * x[k, l])
+    y[i: T, k: N] = sum[l: T](
+        softmax[l](hypot(x[k, l], 0.5 + max((w[1, i + 2] else 0), (w[1 - i, l + 1] else 0)))) * x[k, l]
+    )
 """,
 }
 
