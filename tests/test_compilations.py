@@ -140,6 +140,8 @@ def test_a_process_keeps_nothing_of_what_it_compiled(tmp_path: Path) -> None:
         module = dslc.compile(file)
         del module
         gc.collect()
-        held.append(Counter(type(x).__qualname__ for x in gc.get_objects() if type(x).__module__.startswith("dslc")))
+        held.append(
+            Counter(type(x).__qualname__ for x in gc.get_objects() if str(type(x).__module__).startswith("dslc"))
+        )
     assert held[-1] == held[1]
     assert not [x for x in linecache.cache if "_compiled.py" in x]
