@@ -106,14 +106,17 @@ class Body:
         if not text.axes or re.fullmatch(r"\w+", text.code):
             return text
         read = next(
-            (low.names[x.tensor] for x in ir.scalars(s) if isinstance(x, ir.Read) and x.tensor in low.names), ""
+            (
+                low.names[tensor]
+                for x in ir.scalars(s)
+                if isinstance(x, ir.Read) and (tensor := low.slices.get(x.tensor, x.tensor)) in low.names
+            ),
+            "",
         )
         word = WORDS.get(s.name, s.name if s.name.isalpha() else "test")
         name = low.fresh(f"{word}_{read}" if re.fullmatch(r"\w+", read) else word)
         low.line(f"{name} = {text.code}")
-        named = Text(name, text.axes)
-        if s in low.common:
-            low.shared[self.key(s)] = named
+        named = low.shared[self.key(s)] = Text(name, text.axes)
         return named
 
     def one(self, s: ir.Scalar) -> Text:

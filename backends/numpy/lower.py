@@ -283,7 +283,7 @@ class Lowering:
         for x in outer:
             name = self.names[x] = self.fresh(self.wish(x))
             self.line(f"{name} = {self.zeros(x) if block.is_total(x) else self.empty(x, name)}")
-        before = set(self.names)
+        before, taken = set(self.names), set(self.taken)
         self.rows = self.fresh("rows")
         self.count = self.fresh("count")
         inside = list(dict.fromkeys(y for x in block.members for y in contents(x, self.inlined)))
@@ -307,7 +307,7 @@ class Lowering:
         for x in set(self.names) - before:
             if x not in outer:
                 del self.names[x]
-        self.taken -= {self.rows, self.count}
+        self.taken = taken  # what exists for these rows only is forgotten
         self.rows = ""
         self.local, self.members = set(), {}
         for x in block.members:

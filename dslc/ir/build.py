@@ -12,6 +12,7 @@ from dslc.check import program as p
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.layers import Layers, defined, find, tensors_of
+from dslc.ir.naming import Names
 from dslc.ir.rewrite import Substitute, zero
 from dslc.sizes import Size, tidy
 from dslc.source import Span
@@ -36,6 +37,7 @@ class Unit:
     layers: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     #: how deep in calls a value got its name; an outer name for the same value is the better one
     depths: dict[ir.Node, int] = field(default_factory=dict)
+    names: Names = field(default_factory=Names)
 
     def paths(self, name: str) -> list[str]:
         """The names that stand behind one with stars, in row-major order.
@@ -111,6 +113,8 @@ class Builder:
         #: what names of values begin with, and how many calls lead here
         self.label = ""
         self.depth = 0
+        #: the layer that was called last
+        self.called = ""
         #: the path of calls that leads here; other than in `path`, a second call of one layer or function is another
         self.calls = path
         self.call_counts: dict[str, int] = {}
@@ -269,10 +273,10 @@ class Builder:
             body = ir.op("cast", (body,), node.tensor.dtype)
         if isinstance(body, ir.Read):
             self.rename(body.tensor, name)
-        value = ir.comp(sizes, body, name=name, span=node.span)
+        value = ir.comp(sizes, body, span=node.span)
         if any(len(axis) != 1 for axis in node.axes):
             shape = (*self.mapped, *node.tensor.shape)
-            value = ir.intern(ir.Reshape(value, shape, value.dtype, name, node.span))
+            value = ir.intern(ir.Reshape(value, shape, value.dtype, span=node.span))
         self.rename(value, name)
         self.define(node.tensor, value)
 
@@ -280,7 +284,7 @@ class Builder:
         """A value that several names stand for has the outermost one. Names are no part of what a node is."""
         if isinstance(value, ir.Comp | ir.Scatter | ir.Reshape | ir.Part):
             if not value.name or (value.name != name and self.depth < self.unit.depths.get(value, -1)):
-                object.__setattr__(value, "name", name)
+                self.unit.names.value(value, name, self.called)
             self.unit.depths[value] = min(self.depth, self.unit.depths.get(value, self.depth))
 
     def scatter(self, node: p.Scatter) -> None:
@@ -378,10 +382,13 @@ class Builder:
         inner = self.child(f"{path}." if node.path else self.path, mapped, node.frozen)
         inner.path_layers = layers
         inner.calls = self.next_call(node)
-        words = [x for x in node.path.split(".") if x and not x.isdigit()]
-        inner.label = words[-1] if words else node.instance.name
         if node.instance.word == "model":
             inner.label, inner.depth = self.label, self.depth
+        else:
+            again = self.call_counts[node.instance.name] if not node.path else 1
+            own = node.instance.name if again == 1 else f"{node.instance.name}{again}"
+            inner.label = self.unit.names.label(path if node.path else self.path + own)
+            self.called = inner.label if node.path else self.called
         outputs = inner.instance(node.instance, args)
         if node.instance.backward is not None:
             outputs = self.custom(node, inner, outputs)
