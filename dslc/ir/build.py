@@ -117,6 +117,8 @@ class Builder:
         self.called = ""
         #: the path of calls that leads here; other than in `path`, a second call of one layer or function is another
         self.calls = path
+        #: the name of the definition
+        self.definition = ""
         self.call_counts: dict[str, int] = {}
         #: tensors that a derivative is taken by. Equal values are one node, but a derivative by one of them is none
         #: by the others: until all is built, these are kept apart
@@ -126,6 +128,7 @@ class Builder:
     # ---- instances
 
     def instance(self, instance: p.Instance, args: Sequence[Value]) -> list[ir.Tensor]:
+        self.definition = instance.name
         self.sources = {s.wrt for s in _statements(instance.body) if isinstance(s, p.Derivative)}
         for tensor, value in zip(instance.inputs, args, strict=True):
             self.set(tensor, value)
@@ -694,7 +697,7 @@ class Builder:
             if index not in self.scan_steps:
                 places.append(self.index_value(env[index]))
                 sizes.append(_size(index))
-        site = _site(self.calls, e.site)
+        site = _site(f"{self.calls}{self.definition}", e.site)
 
         def uniform(lane: int) -> ir.Scalar:
             return ir.intern(ir.Rand(site, tuple(places), tuple(sizes), lane))
@@ -736,7 +739,7 @@ def _open(u: ir.Scalar) -> ir.Scalar:
 
 
 def _site(path: str, site: int) -> int:
-    """A number for a draw that depends on the calls that lead to it and not on the order of compilation."""
+    """A number for a draw that depends on the calls that lead to it and its place there, and on nothing else."""
     value = 2166136261
     for byte in f"{path}#{site}".encode():
         value = ((value ^ byte) * 16777619) & 0x7FFFFFFF

@@ -95,8 +95,10 @@ def tell_apart(outputs: Mapping[str, ir.Tensor]) -> None:
                 order[inner] = None
     groups: dict[str, list[ir.Node]] = {}
     for node in order:
-        if isinstance(node, ir.Input | ir.Comp | ir.Scatter | ir.Reshape) and node.name:
+        # a sequence and its step have one name, inside of a scan and outside
+        if isinstance(node, ir.Input | ir.Comp | ir.Scatter | ir.Reshape) and not isinstance(_viewed(node), ir.Part):
             groups.setdefault(node.name, []).append(node)
+    groups.pop("", None)
     for name, group in list(groups.items()):
         for node in _others(group):
             _give(node, f"{name}_{_word(node)}", groups)
