@@ -882,6 +882,7 @@ class Lowering:
         for x in inner:
             if isinstance(x, ir.Step):
                 self.names.pop(x, None)
+        self.taken.discard(step)
         self.names[node] = ""
         self.scan_names[node] = [*stacked, *carry_names]
 

@@ -59,7 +59,7 @@ class Names:
         words: list[str] = []
         for word in path.split("."):
             if word.isdigit() and words:
-                words[-1] += word
+                words[-1] += f"_{word}" if words[-1][-1].isdigit() else word
             elif word and word != "*":
                 words.append(word)
         for k in range(1, len(words) + 1):
@@ -69,11 +69,10 @@ class Names:
         return ".".join(words)
 
     def value(self, value: ir.Node, name: str, layer: str) -> None:
-        """Name a value; where another value has the name already, with the layer that was called last."""
-        with_layer = [f"{layer}.{name.rpartition('.')[2]}"] if layer else []
-        free = (x for x in (name, *with_layer) if self.values.get(x, value) is value)
-        chosen = next(free, name)
-        before = getattr(value, "name", "")
+        """Name a value; if another one has the name, with the layer that was called last, or as it is named there."""
+        before = str(getattr(value, "name", ""))
+        wishes = [name, f"{layer}.{name.rpartition('.')[2]}" if layer else "", before]
+        chosen = next((x for x in wishes if x and self.values.get(x, value) is value), name)
         if self.values.get(before) is value:
             del self.values[before]
         self.values.setdefault(chosen, value)
