@@ -760,7 +760,7 @@ class Lowering:
                 self.line(f"{self.sinks[parts[k]].format(step)} = {value}")
             elif parts[k] in self.kept:
                 self.line(f"{stacked[k]}.append({value})")
-                local = value if re.fullmatch(r"\w+", value) and not isinstance(result, ir.Step) else ""
+                local = value if re.fullmatch(r"\w+", value) and value not in carries else ""
                 self.kept[parts[k]] = (stacked[k], local)
             else:
                 self.line(f"{stacked[k]}[{step}] = {value}")

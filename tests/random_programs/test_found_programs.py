@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from comparison import SKIPPED, Case, compare
-from generator import Program
+from generator import Program, numbered
 
 FOUND = {
     "a place that shares its variable with another place": """
@@ -150,6 +150,11 @@ def written(body: str, **sizes: int) -> Written:
 def test_programs_that_were_wrong_once(what: str) -> None:
     compare(written(FOUND[what]))
     compare(written(FOUND[what], N=1, T=3))
+
+
+def test_what_a_loop_carries_is_not_overwritten_by_the_loop_back() -> None:
+    """The loss was read after the loop back had put an earlier layer under its name; nothing smaller shows it."""
+    compare(numbered(4219))
 
 
 def test_a_kink_is_skipped_and_counted() -> None:
