@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from dslc.backends.numpy.blocks import Block, contents, extent, is_cut, is_worth_a_line, plan
-from dslc.backends.numpy.body import Body
+from dslc.backends.numpy.body import Body, is_plain
 from dslc.backends.numpy.memory import Memory
 from dslc.backends.numpy.operations import HELPERS
 from dslc.backends.numpy.stores import Store
@@ -20,6 +20,7 @@ from dslc.backends.numpy.text import ATOM, DTYPES, PLUS, TIMES, UNARY, Text, ato
 from dslc.autodiff.reverse import COSTLY
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
+from dslc.ir.naming import name_lines
 from dslc.passes.products import split
 from dslc.sizes import Size, symbol
 from dslc.source import Span
@@ -236,6 +237,7 @@ class Lowering:
         """Write what the roots need, those of the forward pass first."""
         roots = (*forward, *backward)
         self.roots = set(roots)
+        name_lines(roots)
         order = ir.schedule(roots)
         self.count_uses(order, roots)
         self.memory.leave(forward)
@@ -575,7 +577,7 @@ class Lowering:
         body = Body(self, sizes, row=row)
         if node.op is None:
             text = body.scalar(node.body)
-            if not text.axes and not node.shape and isinstance(node.body, ir.Const):
+            if not text.axes and not node.shape and all(is_plain(x) for x in ir.scalars(node.body)):
                 return Text(f"np.asarray({text.code}, {self.numpy_dtype(node.dtype)})", (), ATOM)
             return text
         return Sums(self, sizes, row=row).node(node)

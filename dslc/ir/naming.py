@@ -81,9 +81,31 @@ class Names:
 
 def tell_apart(outputs: Mapping[str, ir.Tensor]) -> None:
     """Give values that share a name with a later one a word for what they are. Names are no part of what a node is."""
+    groups = _by_name(_all(tuple(outputs.values())))
+    for name, group in list(groups.items()):
+        for node in _others(group):
+            _give(node, f"{name}_{_word(node)}", groups)
+
+
+def name_lines(roots: Sequence[ir.Node]) -> None:
+    """Name values without a name that need a line of their own, by what is done to the first named value in them.
+
+    For backends: in a message such a name would say nothing, and before the last pass it would keep a value from
+    becoming part of a formula.
+    """
+    order = _all(roots)
+    groups = _by_name(order)
+    lines = _with_lines(order)
+    for node in order:
+        if isinstance(node, ir.Comp) and not node.name and node in lines:
+            _give(node, _described(node), groups)
+
+
+def _all(roots: Sequence[ir.Node]) -> dict[ir.Node, None]:
+    """All nodes in order, with those inside of scans."""
     order: dict[ir.Node, None] = {}
     stack: list[ir.Node] = []
-    for node in ir.schedule(tuple(outputs.values())):
+    for node in ir.schedule(tuple(roots)):
         order[node] = None
         stack += [node] if isinstance(node, ir.Scan) else []
         while stack:
@@ -92,19 +114,17 @@ def tell_apart(outputs: Mapping[str, ir.Tensor]) -> None:
             for inner in ir.inside(scan)[0]:
                 stack += [inner] if isinstance(inner, ir.Scan) and inner not in order else []
                 order[inner] = None
+    return order
+
+
+def _by_name(order: Iterable[ir.Node]) -> dict[str, list[ir.Node]]:
     groups: dict[str, list[ir.Node]] = {}
     for node in order:
         # a sequence and its step have one name, inside of a scan and outside
         if isinstance(node, ir.Input | ir.Comp | ir.Scatter | ir.Reshape) and not isinstance(_viewed(node), ir.Part):
             groups.setdefault(node.name, []).append(node)
     groups.pop("", None)
-    for name, group in list(groups.items()):
-        for node in _others(group):
-            _give(node, f"{name}_{_word(node)}", groups)
-    lines = _with_lines(order)
-    for node in order:
-        if isinstance(node, ir.Comp) and not node.name and node in lines:
-            _give(node, _described(node), groups)
+    return groups
 
 
 def _give(node: ir.Node, name: str, groups: dict[str, list[ir.Node]]) -> None:

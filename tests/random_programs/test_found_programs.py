@@ -100,6 +100,11 @@ FOUND = {
     b[i: 3, j: 3] = x[0, 0] > 0.3
     y[i: 4, j: 3] = w[i, j] if not (b[clamp(i), j] and i == 0) else x[0, 0]
 """,
+    "a function of a number that a scan starts with": """
+    scan t in 0..T:
+        y[t] = tanh(0.4 * y[t-1] + x[0, t] * erf(y[t-2]))
+    start y = 0.5
+""",
     "a value outside with an index that no place has": """
     y[i: 4, j: 3] = (x[i + 1, 3*i - 1] else v[j]) * w[i, j]
 """,
