@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import linecache
 import tempfile
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,7 @@ from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Diagnostic, Label, Reporter, SpecError
 from dslc.frontend import Checked, check_file
 from dslc.ir.build import Refusal
+from dslc.ir.interning import compilation
 from dslc.source import NOWHERE, Span
 
 
@@ -39,7 +41,8 @@ def compile_text(
     instance, train = choose(checked, model)
     try:
         options = {"atomic": True} if atomic else {}
-        return str(generate(instance, train, optimizer_of(checked, train), path.name, dtype, **options))
+        with compilation():
+            return str(generate(instance, train, optimizer_of(checked, train), path.name, dtype, **options))
     except (Refusal, NoDerivative, cannot_lower) as reason:
         span = reason.span if reason.span is not None and reason.span.source.text else instance.span
         raise SpecError([refusal(reason.what, span or NOWHERE, backend)]) from reason
@@ -87,6 +90,10 @@ def optimizer_of(checked: Checked, train: p.TrainProgram | None) -> p.Instance |
     return check_optimizer(Checker(Reporter()), defined)
 
 
+class KeptSource:
+    """Lives as long as the names of a module: until then its source can be read."""
+
+
 def compile_module(
     path: str | Path, backend: str = "numpy", dtype: str = "f32", model: str | None = None, atomic: bool = False,
     **settings: object,
@@ -108,5 +115,7 @@ def imported(text: str, name: str) -> ModuleType:
         spec = importlib.util.spec_from_file_location(file.stem, file)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
+        kept = module.__dict__["__source__"] = KeptSource()
+        weakref.finalize(kept, linecache.cache.pop, str(file), None)
         spec.loader.exec_module(module)
     return module

@@ -10,6 +10,7 @@ from dslc.check import program as p
 from dslc.incremental.program import StepProgram, step_program
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit, build, build_train
+from dslc.ir.naming import tell_apart
 from dslc.passes.deviations import drop_deviations
 from dslc.passes.factors import gather_factors
 from dslc.passes.hoist import hoist
@@ -114,8 +115,10 @@ def trained(unit: Unit, train: p.TrainProgram) -> list[str]:
 
 def _run(program: Lowered, passes: dict[str, Pass]) -> Lowered:
     if not program.stages:
+        tell_apart(program.outputs)
         program.stages.append(("build", dict(program.outputs)))
     for name, each in passes.items():
         program.outputs = each(program.outputs)
         program.stages.append((name, dict(program.outputs)))
+    tell_apart(program.outputs)
     return program

@@ -80,7 +80,8 @@ def _ways(name: str) -> dict[str, Callable[[d.Adjoints, ir.Scalar], d.Adjoints]]
         return {"lets pass": _leaking}
     ways = {"1.001 times": _scaled, "other sign": _turned, "0.001 more": _moved}
     count = max(len(case.points) for case in CASES[name])
-    return ways | {f"none by argument {k}": _without(k + (name == "select")) for k in range(count)}
+    first = name in ("select", "zeta")  # their first argument has none
+    return ways | {f"none by argument {k}": _without(k + first) for k in range(count)}
 
 
 def derivatives() -> Iterator[Mutant]:

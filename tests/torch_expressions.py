@@ -57,6 +57,7 @@ class Surroundings(Protocol):
 
     machine: Machine
     calls: str
+    current: p.Instance | None
     mapped: tuple[tuple[int, int], ...]
     values: dict[p.Tensor, Tensor]
     steps: dict[p.Index, int]
@@ -167,7 +168,8 @@ class Body:
         element = torch.tensor(0)
         for at, n in places:
             element = element * n + at
-        site = _site(self.frame.calls, e.site)
+        definition = self.frame.current.name if self.frame.current is not None else ""
+        site = _site(self.frame.calls + definition, e.site)
 
         def numbers(lane: int) -> Tensor:
             drawn = uniform(self.machine.seed, site, element.numpy(), lane)

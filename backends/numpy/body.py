@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from dslc.backends.numpy.lower import Lowering
 
 
+#: the text of a number
+NUMBER = r"-?[\d.]+(e-?\d+)?"
+
 #: what values of an operation are called when they need a name
 WORDS = {"+": "sum", "-": "gap", "*": "product", "/": "ratio", "^": "power", "select": "chosen", "and": "both",
          "or": "either"}  # fmt: skip
@@ -103,14 +106,17 @@ class Body:
         if not text.axes or re.fullmatch(r"\w+", text.code):
             return text
         read = next(
-            (low.names[x.tensor] for x in ir.scalars(s) if isinstance(x, ir.Read) and x.tensor in low.names), ""
+            (
+                low.names[tensor]
+                for x in ir.scalars(s)
+                if isinstance(x, ir.Read) and (tensor := low.slices.get(x.tensor, x.tensor)) in low.names
+            ),
+            "",
         )
         word = WORDS.get(s.name, s.name if s.name.isalpha() else "test")
         name = low.fresh(f"{word}_{read}" if re.fullmatch(r"\w+", read) else word)
         low.line(f"{name} = {text.code}")
-        named = Text(name, text.axes)
-        if s in low.common:
-            low.shared[self.key(s)] = named
+        named = low.shared[self.key(s)] = Text(name, text.axes)
         return named
 
     def one(self, s: ir.Scalar) -> Text:
@@ -161,7 +167,7 @@ class Body:
                 return Text(self.cast(parts[0], s.dtype), axes)
             case "stop_grad":
                 return Text(parts[0].code, axes, parts[0].level)
-        if not axes and all(_is_plain(x) for x in ir.scalars(s)):
+        if not axes and all(is_plain(x) for x in ir.scalars(s)):
             plain = PLAIN.get(s.name)
             if plain is not None:  # a Python float takes the dtype of what it meets, a NumPy one would not
                 for word in re.findall(r"\w+(?=\()", plain):
@@ -169,6 +175,9 @@ class Body:
                 return Text(plain.format(*(p.code for p in parts)), ())
         if s.name == "select" and (mask := self.masked(s, args, parts)):
             return Text(mask, axes)
+        if s.name == "select" and all(is_plain(x) for a in s.args[1:] for x in ir.scalars(a)):
+            # two Python numbers would make whole numbers or float64
+            parts[1] = Text(f"{low.numpy_dtype(s.dtype)}({parts[1].code})", ())
         if s.name in TEMPLATES:
             template, level = TEMPLATES[s.name]
             return Text(template.format(*(p.code for p in parts)), axes, level)
@@ -194,9 +203,8 @@ class Body:
         if dtype in ("f16", "bf16"):
             number = f"np.asarray({text.code}, {self.lowering.dtype})" if not text.axes else text.code
             return f"{self.lowering.helper(f'as_{dtype}')}({number})"
-        if not text.axes and re.fullmatch(r"-?[\d.]+(e-?\d+)?|[-\w. ()/*+]*", text.code) and "[" not in text.code:
-            if dtype in ("float", "f32", "f64") and re.fullmatch(r"-?[\d.]+(e-?\d+)?", text.code):
-                return text.code
+        if not text.axes and dtype in ("float", "f32", "f64") and re.fullmatch(NUMBER, text.code):
+            return text.code
         if not text.axes:
             return f"{target}({text.code})"
         return f"{text.at(ATOM)}.astype({target})"
@@ -407,8 +415,10 @@ class Body:
         """The general read: positions for every axis."""
         low = self.lowering
         texts = [self.position(q, n) for q, n in zip(s.places, s.tensor.shape, strict=True)]
+        if s.outside is not None:
+            texts.append(self.done[s.outside])
         aligned, axes = self.align(texts)
-        places = ", ".join(t.code for t in aligned)
+        places = ", ".join(t.code for t in aligned[: len(s.places)])
         if s.outside is None:
             return Text(f"{base}[{places}]", axes)
         goods = []
@@ -417,12 +427,11 @@ class Body:
                 top = self.position(ir.affine(q.terms, q.offset), 1)
                 lined = low.expand(top, axes)
                 goods.append(f"({lined.at(POWER)} % {size_code(q.divisor)} == 0)")
-        outside = low.expand(self.done[s.outside], axes).code
         good = f", {' & '.join(goods)}" if goods else ""
-        return Text(f"{low.helper('gather')}({base}, ({places},), {outside}{good})", axes)
+        return Text(f"{low.helper('gather')}({base}, ({places},), {aligned[-1].code}{good})", axes)
 
 
-def _is_plain(s: ir.Scalar) -> bool:
+def is_plain(s: ir.Scalar) -> bool:
     """Is a scalar a Python number in the module: known, a size, or the step of a loop?"""
     if isinstance(s, ir.Read):
         return isinstance(s.tensor, ir.Step) and s.tensor.kind == "number"

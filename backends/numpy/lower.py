@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from dslc.backends.numpy.blocks import Block, contents, extent, is_cut, is_worth_a_line, plan
-from dslc.backends.numpy.body import Body
+from dslc.backends.numpy.body import Body, is_plain
 from dslc.backends.numpy.memory import Memory
 from dslc.backends.numpy.operations import HELPERS
 from dslc.backends.numpy.stores import Store
@@ -20,6 +20,7 @@ from dslc.backends.numpy.text import ATOM, DTYPES, PLUS, TIMES, UNARY, Text, ato
 from dslc.autodiff.reverse import COSTLY
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
+from dslc.ir.naming import name_lines
 from dslc.passes.products import split
 from dslc.sizes import Size, symbol
 from dslc.source import Span
@@ -236,6 +237,7 @@ class Lowering:
         """Write what the roots need, those of the forward pass first."""
         roots = (*forward, *backward)
         self.roots = set(roots)
+        name_lines(roots)
         order = ir.schedule(roots)
         self.count_uses(order, roots)
         self.memory.leave(forward)
@@ -283,7 +285,7 @@ class Lowering:
         for x in outer:
             name = self.names[x] = self.fresh(self.wish(x))
             self.line(f"{name} = {self.zeros(x) if block.is_total(x) else self.empty(x, name)}")
-        before = set(self.names)
+        before, taken = set(self.names), set(self.taken)
         self.rows = self.fresh("rows")
         self.count = self.fresh("count")
         inside = list(dict.fromkeys(y for x in block.members for y in contents(x, self.inlined)))
@@ -307,7 +309,7 @@ class Lowering:
         for x in set(self.names) - before:
             if x not in outer:
                 del self.names[x]
-        self.taken -= {self.rows, self.count}
+        self.taken = taken  # what exists for these rows only is forgotten
         self.rows = ""
         self.local, self.members = set(), {}
         for x in block.members:
@@ -340,7 +342,7 @@ class Lowering:
             self.assign(x, f"{base}.reshape({sizes})")
             return
         total = block.is_total(x)
-        code = self.full(self.comp(x), x.shape if total else (symbol(self.count), *x.shape[1:]))
+        code = self.full(self.comp(x), x.shape if total else (symbol(self.count), *x.shape[1:]), x.dtype)
         if total:
             self.line(f"{self.names[x]} += {bare(code)}", "", x.span)
         elif outer:
@@ -394,7 +396,7 @@ class Lowering:
                 self.assign(node, self.star(node))
             case ir.Comp():
                 if not self.stored(node):
-                    self.assign(node, self.full(self.comp(node), node.shape))
+                    self.assign(node, self.full(self.comp(node), node.shape, node.dtype))
             case ir.Scatter():
                 self.scatter(node)
             case ir.Reshape():
@@ -452,7 +454,7 @@ class Lowering:
         if lines is None:
             self.taken.discard(name)
             if node.op is not None:
-                self.assign(node, self.full(text, node.shape))
+                self.assign(node, self.full(text, node.shape, node.dtype))
             return node.op is not None
         self.line(lines[0], comment, node.span)
         for line in lines[1:]:
@@ -552,16 +554,16 @@ class Lowering:
         if node in self.names:
             return self.names[node]
         if isinstance(node, ir.Comp):
-            return Text(self.full(self.comp(node), node.shape), (), PLUS).at(ATOM)
+            return Text(self.full(self.comp(node), node.shape, node.dtype), (), PLUS).at(ATOM)
         raise AssertionError(f"{type(node).__name__} is not computed yet")
 
-    def full(self, text: Text, shape: tuple[Size, ...]) -> str:
+    def full(self, text: Text, shape: tuple[Size, ...], dtype: str = "float") -> str:
         """An expression with all axes of a result."""
         if len(text.axes) == len(shape):
             return text.code
         sizes = ", ".join(size_code(s) for s in shape) + ("," if len(shape) == 1 else "")
         if not text.axes:
-            return f"np.full(({sizes}), {text.code}, {self.dtype})" if shape else text.code
+            return f"np.full(({sizes}), {text.code}, {self.numpy_dtype(dtype)})" if shape else text.code
         return f"np.broadcast_to({self.expand(text, tuple(range(len(shape)))).code}, ({sizes}))"
 
     # ---- comprehensions
@@ -575,7 +577,7 @@ class Lowering:
         body = Body(self, sizes, row=row)
         if node.op is None:
             text = body.scalar(node.body)
-            if not text.axes and not node.shape and isinstance(node.body, ir.Const):
+            if not text.axes and not node.shape and all(is_plain(x) for x in ir.scalars(node.body)):
                 return Text(f"np.asarray({text.code}, {self.numpy_dtype(node.dtype)})", (), ATOM)
             return text
         return Sums(self, sizes, row=row).node(node)
@@ -760,7 +762,7 @@ class Lowering:
                 self.line(f"{self.sinks[parts[k]].format(step)} = {value}")
             elif parts[k] in self.kept:
                 self.line(f"{stacked[k]}.append({value})")
-                local = value if re.fullmatch(r"\w+", value) and not isinstance(result, ir.Step) else ""
+                local = value if re.fullmatch(r"\w+", value) and value not in carries else ""
                 self.kept[parts[k]] = (stacked[k], local)
             else:
                 self.line(f"{stacked[k]}[{step}] = {value}")
@@ -882,6 +884,7 @@ class Lowering:
         for x in inner:
             if isinstance(x, ir.Step):
                 self.names.pop(x, None)
+        self.taken.discard(step)
         self.names[node] = ""
         self.scan_names[node] = [*stacked, *carry_names]
 

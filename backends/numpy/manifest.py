@@ -9,19 +9,23 @@ from dslc.pipeline import Lowered
 from dslc.sizes import show
 
 
-def manifest(programs: Mapping[str, Lowered], dtype: str) -> str:
+def manifest(entries: Mapping[str, list[str]]) -> str:
     """`MANIFEST`, with an entry for each function: formulas of the sizes for operations and bytes, values by line."""
     lines = ["#: function -> operations, bytes, bytes saved for the gradients, and the spec lines of its values"]
     lines.append("MANIFEST = {")
-    for function, program in programs.items():
-        backward = [*program.gradients().values()]
-        rows = costs([*program.values().values(), *program.states().values()], backward, dtype)
-        lines.append(f'    "{function}": {{')
-        lines += [f'        "{key}": "{value}",' for key, value in formulas(total(rows).at({})).items()]
-        lines.append('        "lines": {')
-        lines += [f'            "{line}": "{names}",' for line, names in by_line(rows).items()]
-        lines += ["        },", "    },"]
+    for function, entry in entries.items():
+        lines += [f'    "{function}": {{', *entry, "    },"]
     return "\n".join([*lines, "}"])
+
+
+def manifest_entry(program: Lowered, dtype: str) -> list[str]:
+    """The lines of one function."""
+    backward = [*program.gradients().values()]
+    rows = costs([*program.values().values(), *program.states().values()], backward, dtype)
+    lines = [f'        "{key}": "{value}",' for key, value in formulas(total(rows).at({})).items()]
+    lines.append('        "lines": {')
+    lines += [f'            "{line}": "{names}",' for line, names in by_line(rows).items()]
+    return [*lines, "        },"]
 
 
 def formulas(cost: Cost) -> dict[str, str]:

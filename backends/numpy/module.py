@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.lower import Line, Lowering
-from dslc.backends.numpy.manifest import manifest
+from dslc.backends.numpy.manifest import manifest, manifest_entry
 from dslc.backends.numpy.operations import HELPERS
 from dslc.backends.numpy.text import DTYPES, size_code
 from dslc.backends.numpy.weights import SAVE, SAVE_WITH_STATE
@@ -134,29 +134,35 @@ def generate(
 ) -> str:
     """The text of the module of a model, with training when the spec has a `train` for it."""
     text = ModuleText(model.name, source, FLOATS[dtype], dtype == "f16")
-    forward_program = pipeline.forward(model)
-    programs = {"forward": forward_program}
-    parts = [forward_function(text, model, forward_program)]
-    unit = forward_program.unit
-    if train is not None:
-        program = programs["loss_grad_metrics"] = lean(pipeline.training(train))
+    # a value has the name and the line of its statement in this function, whatever another one calls it
+    with ir.compilation():
+        program = pipeline.forward(model)
         unit = program.unit
-        parts.append(gradient_function(text, train, program))
-        parts.append(evaluation_function(text, train, pipeline.evaluation(train)))
+        parts = [forward_function(text, model, program)]
+        costs = {"forward": manifest_entry(program, dtype)}
+        tables, init = parameter_table(text, unit), init_function(text, unit)
+    if train is not None:
+        with ir.compilation():
+            program = lean(pipeline.training(train))
+            unit = program.unit
+            parts.append(gradient_function(text, train, program))
+            costs["loss_grad_metrics"] = manifest_entry(program, dtype)
+            tables, init = parameter_table(text, unit), init_function(text, unit)
+        with ir.compilation():
+            parts.append(evaluation_function(text, train, pipeline.evaluation(train)))
     imports = ["import functools"] if "in_space" in text.used else []
     title = f'"""{model.name}, compiled by dslc from {source}: needs numpy alone."""'
     header = "\n".join([title, "", *imports, "import math", "", "import numpy as np"])
-    tables = parameter_table(text, unit)
-    init = init_function(text, unit)
     first = [name for name in ("Space", "in_space") if name in text.used]  # decorators must be known
     spaces = [HELPERS[name].replace("dtype=DTYPE", "dtype=FLOAT") if text.half else HELPERS[name] for name in first]
     blocks = [header, tables, *spaces, init, *(f.text() for f in parts)]
-    blocks += step_texts(text, model)
+    with ir.compilation():
+        blocks += step_texts(text, model)
     if train is not None and optimizer is not None:
         blocks += optimizer_functions(text, train, optimizer, unit)
     helpers = "\n\n\n".join(helper_texts(text.used - set(first)))
     blocks.append(files_text(SAVE_WITH_STATE if unit.states else SAVE, text.half))
-    blocks.append(manifest(programs, dtype))
+    blocks.append(manifest(costs))
     blocks.append(
         "# ---- what the functions above are made of ----\n" + ENTRY.rstrip() + ("\n\n\n" + helpers if helpers else "")
     )
@@ -506,7 +512,7 @@ def init_function(text: ModuleText, unit: Unit) -> str:
         env = {index: k for k, index in enumerate(declaration.indices)}
         shape = declaration.tensor.shape
         node = ir.comp(shape, builder.scalar(declaration.value, env))
-        code = low.full(low.comp(node), shape) if isinstance(node, ir.Comp) else low.tensor(node)
+        code = low.full(low.comp(node), shape, node.dtype) if isinstance(node, ir.Comp) else low.tensor(node)
         text.used |= low.used
         lines += ["    " + line.text for line in low.lines]
         lines += [f'    params["{q}"][...] = {code}' for q in unit.paths(path)]

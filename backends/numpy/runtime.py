@@ -312,6 +312,25 @@ def trigamma(x):
     return np.where(y < 0.5, np.where(y == -np.inf, np.inf, turned), right).astype(x.dtype)
 
 
+def zeta(s, x):
+    """The sum of (x + k)^-s over k = 0, 1, ...: ten terms, the rest by Euler and Maclaurin."""
+    a = np.asarray(x, np.float64)
+    s = np.asarray(s, np.float64)
+    total = np.zeros_like(a)
+    for _ in range(10):
+        total = total + a**-s
+        a = a + 1
+    total += a ** (1 - s) / (s - 1) + a**-s / 2
+    rising = s * a ** (-s - 1)
+    for k, divisor in enumerate((
+        12, -720, 30240, -1209600, 47900160, -1892437580.3183792, 74724249600.0, -2950130727918.1642,
+        116467828143500.67, -4597978722407472.6, 181521054019435460.0, -7166165256175667000.0,
+    ), 1):  # fmt: skip
+        total += rising / divisor
+        rising = rising * (s + 2 * k - 1) * (s + 2 * k) / (a * a)
+    return np.where(np.asarray(x) < 0, np.nan, total).astype(x.dtype)
+
+
 def top_k(x, axis, count):
     """The largest entries along an axis, largest first, and where they stand; ties keep their order."""
     order = np.take(np.argsort(-x, axis=axis, kind="stable"), np.arange(count), axis)

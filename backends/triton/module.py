@@ -24,6 +24,7 @@ from dslc.backends.triton.torch_module import module_parts
 from dslc import pipeline
 from dslc.check import program as p
 from dslc.ir import nodes as ir
+from dslc.ir.interning import compilation
 from dslc.kernels.narrow import HALVES, OPEN
 from dslc.kernels.prepare import prepared
 from dslc.pipeline import Lowered
@@ -35,20 +36,27 @@ def generate(
     atomic: bool = False,
 ) -> str:  # fmt: skip
     """The text of the module of a model, with training when the spec has a `train` for it."""
-    registry = Registry(dtype, atomic)
-    program = pipeline.forward(model)
-    functions = [forward_function(registry, model, program)]
-    unit, random = program.unit, False
-    if train is not None:
-        program = pipeline.training(train)
+    registry, random = Registry(dtype, atomic), False
+    # a value has the name and the line of its statement in this function, whatever another one calls it
+    with compilation():
+        program = pipeline.forward(model)
         unit = program.unit
-        functions.append(gradient_function(registry, train, program))
-        random = functions[-1].host.random
-        functions.append(evaluation_function(registry, train, pipeline.evaluation(train)))
-    made = module_parts(registry, model, functions[0].host.random)
+        functions = [forward_function(registry, model, program)]
+        tables = [parameter_table(registry, unit), *init_functions(registry, unit)]
+    if train is not None:
+        with compilation():
+            program = pipeline.training(train)
+            unit = program.unit
+            functions.append(gradient_function(registry, train, program))
+            random = functions[-1].host.random
+            tables = [parameter_table(registry, unit), *init_functions(registry, unit)]
+        with compilation():
+            functions.append(evaluation_function(registry, train, pipeline.evaluation(train)))
+    with compilation():
+        made = module_parts(registry, model, functions[0].host.random)
     if made is not None:
         functions += made[0]
-    blocks = [parameter_table(registry, unit), *init_functions(registry, unit), *(f.text() for f in functions)]
+    blocks = [*tables, *(f.text() for f in functions)]
     if train is not None and optimizer is not None:
         blocks += optimizer_functions(registry, train, optimizer, unit, random)
     if made is not None:

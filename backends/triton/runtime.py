@@ -371,6 +371,30 @@ def trigamma(x):
 
 
 @triton.jit
+def zeta(s, x):
+    """The sum of (x + k)^-s over k = 0, 1, ...: twelve terms, the rest by Euler and Maclaurin."""
+    z = x
+    total = tl.zeros_like(x)
+    for _ in tl.static_range(12):
+        total += tl.exp(-s * tl.log(z))
+        z += 1.0
+    last = tl.exp(-s * tl.log(z))
+    r = 1.0 / (z * z)
+    a = s * last / z
+    b = a * (s + 1.0) * (s + 2.0) * r
+    c = b * (s + 3.0) * (s + 4.0) * r
+    d = c * (s + 5.0) * (s + 6.0) * r
+    e = d * (s + 7.0) * (s + 8.0) * r
+    f = e * (s + 9.0) * (s + 10.0) * r
+    g = f * (s + 11.0) * (s + 12.0) * r
+    h = g * (s + 13.0) * (s + 14.0) * r
+    total += last * z / (s - 1.0) + 0.5 * last
+    total += a / 12.0 - b / 720.0 + c / 30240.0 - d / 1209600.0 + e / 47900160.0
+    total += g / 74724249600.0 - f / 1892437580.3183792 - h / 2950130727918.1642
+    return tl.where(x < 0.0, float("nan"), total)
+
+
+@triton.jit
 def init_values(out_ptr, seed, number, count: tl.int64, normal: tl.constexpr, offset, scale, BLOCK: tl.constexpr):
     """offset + scale * u, u uniform in [-1, 1) or standard normal."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)

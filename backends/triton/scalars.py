@@ -23,7 +23,7 @@ COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 DEVICE = frozenset({
     "acos", "acosh", "as_bf16", "as_f16", "asin", "asinh", "atan", "atan2", "atanh", "cosh", "digamma", "draw", "erfc",
     "erfcx", "erfinv", "expm1", "hypot", "larger", "lgamma", "log1p", "maximum", "minimum", "multiplied", "power",
-    "round_even", "sinh", "smaller", "softplus", "tanh", "then", "then_pair", "trigamma",
+    "round_even", "sinh", "smaller", "softplus", "tanh", "then", "then_pair", "trigamma", "zeta",
 })  # fmt: skip
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-
 from dslc.autodiff import scalar as d
 from dslc.autodiff.reverse import gradients, ones
 from dslc.ir import nodes as ir
 from dslc.stabilise.rewriter import stabilise
-
-_names = itertools.count()
 
 
 def derivative(kind: str, of: ir.Tensor, wrt: ir.Tensor, direction: ir.Tensor | None = None) -> ir.Tensor:
@@ -33,7 +29,7 @@ def derivative(kind: str, of: ir.Tensor, wrt: ir.Tensor, direction: ir.Tensor | 
 
 def jvp(of: ir.Tensor, wrt: ir.Tensor, direction: ir.Tensor) -> ir.Tensor:
     """The pullback u -> J^T u is linear in u, so its own pullback is v -> J v."""
-    u = ir.intern(ir.Input(f"cotangent {next(_names)}", "input", of.dtype, of.shape))
+    u = ir.intern(ir.Input(f"cotangent {ir.fresh_number()}", "input", of.dtype, of.shape))
     pulled = gradients({of: u}, [wrt])[0]
     return gradients({pulled: direction}, [u])[0]
 

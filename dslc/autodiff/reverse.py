@@ -23,8 +23,8 @@ from dslc.source import NOWHERE, Span
 #: functions that cost much more than a multiplication
 COSTLY = frozenset(
     ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sigmoid", "softplus", "erf", "erfc", "erfinv",
-     "lgamma", "digamma", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh",
-     "atanh", "pow", "^")
+     "lgamma", "digamma", "trigamma", "zeta", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh",
+     "asinh", "acosh", "atanh", "pow", "^")
 )  # fmt: skip
 #: functions whose derivative is cheap given their value
 BY_RESULT = frozenset(("exp", "exp2", "expm1", "tanh", "sigmoid", "sqrt", "log", "log1p", "log2", "log10"))
@@ -337,9 +337,27 @@ def _sum(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
 
 
 def _visible(a: ir.Scalar, known: Known) -> ir.Scalar:
-    """A sum that is 0 outside of a condition, as a select: what it is multiplied with sinks into that."""
-    condition = support(a, 0, known) if isinstance(a, ir.Op) and a.name == "+" else None
-    return a if condition is None else d.where(condition, a)
+    """A sum that is 0 outside of a condition, as a select: what it is multiplied with sinks into that.
+
+    The sum may stand inside of other selects, or be negated.
+    """
+    around: list[tuple[ir.Scalar, bool]] = []
+    inner = a
+    while (
+        isinstance(inner, ir.Op) and inner.name == "select" and (d.is_zero(inner.args[1]) or d.is_zero(inner.args[2]))
+    ):
+        taken = d.is_zero(inner.args[2])
+        around.append((inner.args[0], taken))
+        inner = inner.args[1 if taken else 2]
+    if not isinstance(inner, ir.Op) or inner.name not in ("+", "-", "neg", "cast"):
+        return a
+    condition = support(inner, 0, known)
+    if condition is None:
+        return a
+    made = d.where(condition, inner)
+    for test, taken in reversed(around):
+        made = d.choose(test, made, zero(made.dtype)) if taken else d.choose(test, zero(made.dtype), made)
+    return made
 
 
 def _name(node: ir.Node) -> str:

@@ -223,14 +223,18 @@ def _cholesky(factor: ir.Tensor, v: ir.Tensor) -> ir.Tensor:
 
 
 def _eigh(values: ir.Tensor, vectors: ir.Tensor, v: ir.Tensor, w: ir.Tensor) -> ir.Tensor:
-    """dA = sym(Q (diag(dL) + (Q^T dQ) / (L_j - L_i)) Q^T), the quotient off the diagonal; eigenvalues must differ."""
+    """dA = sym(Q (diag(dL) + (Q^T dQ) / (L_j - L_i)) Q^T), the quotient off the diagonal.
+
+    Vectors of equal eigenvalues are not unique and have no derivative: there the quotient is 0.
+    """
     rank = len(vectors.shape)
     lead = tuple(ir.plain(i) for i in range(rank - 2))
     row, column = (*lead, ir.plain(rank - 2)), (*lead, ir.plain(rank - 1))
     same = ir.op("==", (ir.var(rank - 2), ir.var(rank - 1)), "bool")
     inner = matmul(transpose(vectors), w)
-    turned = d.choose(same, zero(inner.dtype), ir.whole(inner))
-    quotient = d.div(turned, d.sub(ir.read(values, column), ir.read(values, row)))
+    gap = d.sub(ir.read(values, column), ir.read(values, row))
+    apart = d.compare("!=", gap, zero(values.dtype))
+    quotient = d.where(apart, d.div(ir.whole(inner), gap))
     middle = ir.comp(inner.shape, d.choose(same, ir.read(v, row), quotient))
     return _symmetric(matmul(matmul(vectors, middle), transpose(vectors)))
 

@@ -7,7 +7,6 @@ comprehension over all steps makes the contribution.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -18,12 +17,10 @@ from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Substitute, identity
 from dslc.sizes import Size
 
-_numbers = itertools.count(1_000_000)
-
 
 def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) -> None:
     lead = reverse.lead
-    number = next(_numbers)
+    number = ir.fresh_number()
     order, outside = ir.inside(node)
     step = ir.intern(ir.Step("number", number, 0, "i64", ()))
     forward_step = next((x for x in order if isinstance(x, ir.Step) and x.kind == "number"), None)

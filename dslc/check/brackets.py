@@ -282,11 +282,9 @@ def draw(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list[Gi
     free = dict.fromkeys(indices)
     for _, val in operands:
         free.update(val.free)
-    checker = scope.frame.checker
-    checker.sites += 1
     dtype = "i64" if name == "randint" else "float"
     args = tuple(lower(v) for _, v in operands)
-    return Val(Draw(name, tuple(indices), args, dtype, checker.sites, node.span), (), free)
+    return Val(Draw(name, tuple(indices), args, dtype, next(scope.frame.draws), node.span), (), free)
 
 
 def one_hot(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> Val:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -51,7 +52,6 @@ class Checker:
     steps: int = 0
     #: where the last step was
     place: Span = NOWHERE
-    sites: int = 0
     #: counts independent checks: instances are not shared between them, their sizes mean different things
     root: int = 0
 
@@ -90,6 +90,8 @@ class Frame:
     #: call site -> its name in parameter paths
     site_names: dict[int, str] = field(default_factory=dict)
     site_counts: dict[str, int] = field(default_factory=dict)
+    #: numbers of the random draws of this definition, whatever stands in others
+    draws: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     scans: list[Any] = field(default_factory=list)
     #: size name -> (the argument that fixed it, where that argument's axis came from)
     size_evidence: dict[str, Any] = field(default_factory=dict)

@@ -124,7 +124,7 @@ class Reduce:
 
 @dataclass(eq=False)
 class Draw:
-    """A random value for each element of `indices`; `site` tells the draws of a program apart."""
+    """A random value for each element of `indices`; `site` tells the draws of a definition apart."""
 
     op: str
     indices: tuple[Index, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dslc.check import expressions, static_values, tensor_reads, wording
@@ -25,6 +26,8 @@ class Sequence_:
     tensor: Tensor
     axis: int
     target: t.Target
+    #: the dtype that reads of earlier steps have taken
+    read_as: str
     defined: bool = False
     #: its equation has an error
     failed: bool = False
@@ -148,8 +151,11 @@ def _offset(where: Affine, state: ScanState) -> int | None:
 # ---- opening and closing -------------------------------------------------------------------------
 
 
-def open_scan(frame: Frame, node: t.Scan, starts: list[t.Start]) -> ScanState | None:
-    """Set the stage for the body: the index, and a placeholder for every sequence it builds."""
+def open_scan(frame: Frame, node: t.Scan, starts: list[t.Start], dtypes: Mapping[str, str]) -> ScanState | None:
+    """Set the stage for the body: the index, and a placeholder for every sequence it builds.
+
+    `dtypes` are those of sequences, where an earlier check of the body has found them.
+    """
     binding = frame.names.get(node.name)
     if isinstance(binding, Static):
         labels = (Label(node.span.word(node.name)), Label(binding.span, "declared here"))
@@ -174,8 +180,14 @@ def open_scan(frame: Frame, node: t.Scan, starts: list[t.Start]) -> ScanState | 
             for target in targets:
                 axis = _scanned_axis(target, node.name)
                 if axis is not None and target.name not in state.sequences:
-                    _open_sequence(frame, state, target, axis, by_name.get(target.name))
+                    _open_sequence(frame, state, target, axis, by_name.get(target.name), dtypes.get(target.name, ""))
     return state
+
+
+def other_dtypes(state: ScanState) -> dict[str, str]:
+    """The sequences that were read with less, or more, precision than their equations give them."""
+    found = {name: (s.read_as, s.tensor.dtype) for name, s in state.sequences.items() if s.earlier is not None}
+    return {name: now for name, (before, now) in found.items() if before != now and {before, now} != {"float", "f32"}}
 
 
 def _scanned_axis(target: t.Target, index: str) -> int | None:
@@ -185,12 +197,14 @@ def _scanned_axis(target: t.Target, index: str) -> int | None:
     return None
 
 
-def _open_sequence(frame: Frame, state: ScanState, target: t.Target, axis: int, start: t.Start | None) -> None:
+def _open_sequence(
+    frame: Frame, state: ScanState, target: t.Target, axis: int, start: t.Start | None, dtype: str
+) -> None:
     assert target.items is not None
     shape = _known_shape(frame, target, axis, start) or [frame.placeholder(target.name) for _ in target.items]
-    dtype = _start_dtype(frame, start.value) if start is not None else "float"
+    dtype = dtype or (_start_dtype(frame, start.value) if start is not None else "float")
     tensor = frame.new_tensor(target.name, dtype, tuple(shape), span=target.span)
-    state.sequences[target.name] = Sequence_(tensor, axis, target, start=start)
+    state.sequences[target.name] = Sequence_(tensor, axis, target, dtype, start=start)
 
 
 def _known_shape(frame: Frame, target: t.Target, axis: int, start: t.Start | None) -> list[Size] | None:

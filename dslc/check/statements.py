@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dslc.check import (
@@ -183,8 +183,9 @@ def if_(frame: Frame, node: t.If) -> None:
     block(frame, node.otherwise)
 
 
-def scan(frame: Frame, node: t.Scan, starts: list[t.Start]) -> None:
-    state_ = scans.open_scan(frame, node, starts)
+def scan(frame: Frame, node: t.Scan, starts: list[t.Start], dtypes: Mapping[str, str] | None = None) -> None:
+    """A scan; where a step turns out to have another dtype than reads of earlier steps took it for, once more."""
+    state_ = scans.open_scan(frame, node, starts, dtypes or {})
     if state_ is None:
         poison_all(frame, node.body)
         return
@@ -196,6 +197,10 @@ def scan(frame: Frame, node: t.Scan, starts: list[t.Start]) -> None:
     with frame.collecting() as body:
         block(frame, node.body)
     frame.scans.pop()
+    if dtypes is None and frame.errors == before and (found := scans.other_dtypes(state_)):
+        frame.names = outer
+        scan(frame, node, starts, found)
+        return
     for name in frame.names.keys() - outer.keys() - state_.sequences.keys():
         local = frame.names[name]
         if isinstance(local, Tensor):

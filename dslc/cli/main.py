@@ -22,6 +22,7 @@ from dslc.cli.run import run
 from dslc.cli.show import show
 from dslc.cli.train import train
 from dslc.cli.verify import verify
+from dslc.ir.interning import compilation
 
 #: Exit statuses beside 0, 1 (the specs, the data or a run have errors) and 2 (the command line is wrong).
 EXIT_BUG = 70
@@ -30,7 +31,8 @@ EXIT_INTERRUPTED = 130
 
 @click.group("dslc", context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="dslc", prog_name="dslc", message="%(prog)s %(version)s")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Compile differentiable models written in index notation.
 
     \b
@@ -42,9 +44,7 @@ def cli() -> None:
     wrong, 70 when dslc itself failed, 130 when it was interrupted. Output is coloured on a terminal unless
     NO_COLOR is set.
     """
-    nodes = sys.modules.get("dslc.ir.nodes")
-    if nodes is not None:  # nodes of an earlier command in this process have the places of another spec
-        nodes.forget()
+    context.with_resource(compilation())  # nodes of an earlier command in this process have the places of another spec
 
 
 for command in (check, compile_, train, run, show, cost, verify, fmt, explain, completion):

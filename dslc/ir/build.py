@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from dslc.check import program as p
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.layers import Layers, defined, find, tensors_of
+from dslc.ir.naming import Names
 from dslc.ir.rewrite import Substitute, zero
 from dslc.sizes import Size, tidy
 from dslc.source import Span
@@ -37,6 +37,7 @@ class Unit:
     layers: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     #: how deep in calls a value got its name; an outer name for the same value is the better one
     depths: dict[ir.Node, int] = field(default_factory=dict)
+    names: Names = field(default_factory=Names)
 
     def paths(self, name: str) -> list[str]:
         """The names that stand behind one with stars, in row-major order.
@@ -84,9 +85,6 @@ class Refusal(Exception):
     span: Span
 
 
-_scan_numbers = itertools.count()
-
-
 class Builder:
     """Builds the body of one instance. Mapped axes come first in everything that it defines."""
 
@@ -115,8 +113,12 @@ class Builder:
         #: what names of values begin with, and how many calls lead here
         self.label = ""
         self.depth = 0
+        #: the layer that was called last
+        self.called = ""
         #: the path of calls that leads here; other than in `path`, a second call of one layer or function is another
         self.calls = path
+        #: the name of the definition
+        self.definition = ""
         self.call_counts: dict[str, int] = {}
         #: tensors that a derivative is taken by. Equal values are one node, but a derivative by one of them is none
         #: by the others: until all is built, these are kept apart
@@ -126,6 +128,7 @@ class Builder:
     # ---- instances
 
     def instance(self, instance: p.Instance, args: Sequence[Value]) -> list[ir.Tensor]:
+        self.definition = instance.name
         self.sources = {s.wrt for s in _statements(instance.body) if isinstance(s, p.Derivative)}
         for tensor, value in zip(instance.inputs, args, strict=True):
             self.set(tensor, value)
@@ -273,10 +276,10 @@ class Builder:
             body = ir.op("cast", (body,), node.tensor.dtype)
         if isinstance(body, ir.Read):
             self.rename(body.tensor, name)
-        value = ir.comp(sizes, body, name=name, span=node.span)
+        value = ir.comp(sizes, body, span=node.span)
         if any(len(axis) != 1 for axis in node.axes):
             shape = (*self.mapped, *node.tensor.shape)
-            value = ir.intern(ir.Reshape(value, shape, value.dtype, name, node.span))
+            value = ir.intern(ir.Reshape(value, shape, value.dtype, span=node.span))
         self.rename(value, name)
         self.define(node.tensor, value)
 
@@ -284,7 +287,7 @@ class Builder:
         """A value that several names stand for has the outermost one. Names are no part of what a node is."""
         if isinstance(value, ir.Comp | ir.Scatter | ir.Reshape | ir.Part):
             if not value.name or (value.name != name and self.depth < self.unit.depths.get(value, -1)):
-                object.__setattr__(value, "name", name)
+                self.unit.names.value(value, name, self.called)
             self.unit.depths[value] = min(self.depth, self.unit.depths.get(value, self.depth))
 
     def scatter(self, node: p.Scatter) -> None:
@@ -317,7 +320,7 @@ class Builder:
     def prefix(self, node: p.AlongAxis) -> None:
         """All prefixes of an associative function: y[0] = x[0], y[t] = f(y[t-1], x[t])."""
         assert node.function is not None
-        number = next(_scan_numbers)
+        number = ir.fresh_number()
         step = ir.intern(ir.Step("number", number, 0, "i64", ()))
         args = [self.tensor(a) for a in node.args]
         axis = len(self.mapped) + node.axis
@@ -382,10 +385,13 @@ class Builder:
         inner = self.child(f"{path}." if node.path else self.path, mapped, node.frozen)
         inner.path_layers = layers
         inner.calls = self.next_call(node)
-        words = [x for x in node.path.split(".") if x and not x.isdigit()]
-        inner.label = words[-1] if words else node.instance.name
         if node.instance.word == "model":
             inner.label, inner.depth = self.label, self.depth
+        else:
+            again = self.call_counts[node.instance.name] if not node.path else 1
+            own = node.instance.name if again == 1 else f"{node.instance.name}{again}"
+            inner.label = self.unit.names.label(path if node.path else self.path + own)
+            self.called = inner.label if node.path else self.called
         outputs = inner.instance(node.instance, args)
         if node.instance.backward is not None:
             outputs = self.custom(node, inner, outputs)
@@ -443,7 +449,7 @@ class Builder:
 
     def scan(self, node: p.Scan) -> None:
         """The body is built for one step; earlier steps of a sequence are carried values."""
-        number = next(_scan_numbers)
+        number = ir.fresh_number()
         step = ir.intern(ir.Step("number", number, 0, "i64", (), node.index.name))
         lags = _lags(node)
         sequences: dict[p.Tensor, CarriedSequence] = {}
@@ -500,7 +506,7 @@ class Builder:
             for body in node.passes:
                 self.statements(body)
             return
-        number = next(_scan_numbers)
+        number = ir.fresh_number()
         step = ir.intern(ir.Step("number", number, 0, "i64", (), node.name))
         layer = Layer(step, node.first, len(node.passes))
         starts = tuple(self.tensor(first) for first, _ in layers.carried)
@@ -691,7 +697,7 @@ class Builder:
             if index not in self.scan_steps:
                 places.append(self.index_value(env[index]))
                 sizes.append(_size(index))
-        site = _site(self.calls, e.site)
+        site = _site(f"{self.calls}{self.definition}", e.site)
 
         def uniform(lane: int) -> ir.Scalar:
             return ir.intern(ir.Rand(site, tuple(places), tuple(sizes), lane))
@@ -733,7 +739,7 @@ def _open(u: ir.Scalar) -> ir.Scalar:
 
 
 def _site(path: str, site: int) -> int:
-    """A number for a draw that depends on the calls that lead to it and not on the order of compilation."""
+    """A number for a draw that depends on the calls that lead to it and its place there, and on nothing else."""
     value = 2166136261
     for byte in f"{path}#{site}".encode():
         value = ((value ^ byte) * 16777619) & 0x7FFFFFFF

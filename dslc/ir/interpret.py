@@ -241,8 +241,8 @@ REDUCE: dict[str, Callable[[Array], Any]] = {
 }
 
 
-def _each(function: Callable[[float], float]) -> Callable[[Any], Any]:
-    """A function of one number, applied to every element."""
+def _each(function: Callable[..., float]) -> Callable[..., Any]:
+    """A function of numbers, applied to every element."""
     return np.vectorize(function, otypes=[np.float64])
 
 
@@ -275,6 +275,20 @@ def _polygamma(order: int) -> Callable[[float], float]:
         return float(shifted + series)
 
     return value
+
+
+def _zeta(s: float, x: float) -> float:
+    """The sum of (x + k)^-s: twenty terms, the rest by Euler and Maclaurin."""
+    if not x > 0:
+        return math.inf if x == 0 else math.nan
+    total = sum((x + k) ** -s for k in range(20))
+    x += 20
+    total += x ** (1 - s) / (s - 1) + x**-s / 2
+    rising = s * x ** (-s - 1)
+    for k, b in enumerate(BERNOULLI, 1):
+        total += (-1) ** (k + 1) * b / math.factorial(2 * k) * rising
+        rising *= (s + 2 * k - 1) * (s + 2 * k) / (x * x)
+    return float(total)
 
 
 #: absolute values of the Bernoulli numbers B2, B4, ...; their signs alternate
@@ -322,7 +336,7 @@ SCALAR: dict[str, Callable[..., Any]] = {
     "acosh": np.arccosh, "atanh": np.arctanh, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "relu": lambda x: np.maximum(x, 0), "softplus": lambda x: np.logaddexp(0, x), "erf": _each(math.erf),
     "erfc": _each(math.erfc), "erfcx": _each(_erfcx), "erfinv": _each(_erfinv),
-    "lgamma": _each(_lgamma), "digamma": _each(_polygamma(1)), "trigamma": _each(_polygamma(2)),
+    "lgamma": _each(_lgamma), "digamma": _each(_polygamma(1)), "trigamma": _each(_polygamma(2)), "zeta": _each(_zeta),
     "floor": np.floor, "ceil": np.ceil, "round": np.round, "trunc": np.trunc, "min": np.minimum, "max": np.maximum,
     "clip": lambda x, a, b: np.minimum(np.maximum(x, a), b), "square": np.square, "pow": np.power, "hypot": np.hypot,
     "isnan": np.isnan,

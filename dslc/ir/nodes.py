@@ -8,43 +8,24 @@ A comprehension  y[v0 .. vn] = reduce over vn+1 .. vm of body  numbers its varia
 then the reduced ones. Bodies hold no reductions; those are comprehensions of their own. Axes are told apart by
 number only, so transposition, broadcasting and reshaping are not operations but ways of reading.
 
-Nodes are immutable and hash-consed: equal nodes are one object, and identity is equality.
+Nodes are immutable and hash-consed (`interning.py`): equal nodes of a compilation are one object, and identity is
+equality.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar, Union
+from dataclasses import dataclass, field
+from typing import Union
 
+from dslc.ir.interning import compilation as compilation
+from dslc.ir.interning import fresh_number as fresh_number
+from dslc.ir.interning import intern as intern
+from dslc.ir.interning import remembered as remembered
 from dslc.sizes import Size
 from dslc.source import NOWHERE, Span
 
 Dtype = str
-
-_interned: dict[Any, Any] = {}
-_compared: dict[type, tuple[str, ...]] = {}
-_inside: dict[Any, tuple[list[Any], list[Any]]] = {}
-_scalars: dict[Any, tuple[Any, ...]] = {}
-_arguments: dict[Any, tuple[Any, ...]] = {}
-
-N = TypeVar("N")
-
-
-def intern(node: N) -> N:
-    """The one object for all nodes equal to this one (positions and names do not count)."""
-    kind = type(node)
-    if kind not in _compared:
-        _compared[kind] = tuple(f.name for f in fields(node) if f.compare)  # type: ignore[arg-type]
-    key = (kind, *[getattr(node, name) for name in _compared[kind]])
-    return _interned.setdefault(key, node)  # type: ignore[no-any-return]
-
-
-def forget() -> None:
-    """Drop all interned nodes (between compilations)."""
-    for table in (_interned, _inside, _scalars, _arguments):
-        table.clear()
-
 
 # ---- scalars ----------------------------------------------------------------------------------------
 
@@ -383,22 +364,21 @@ def operands(s: Scalar) -> tuple[Scalar, ...]:
     return ()
 
 
+@remembered
 def scalars(root: Scalar) -> tuple[Scalar, ...]:
     """All scalars of a body, each once, operands first."""
-    if root not in _scalars:
-        done: dict[Scalar, None] = {}
-        stack: list[tuple[Scalar, bool]] = [(root, False)]
-        while stack:
-            node, ready = stack.pop()
-            if node in done:
-                continue
-            if ready:
-                done[node] = None
-            else:
-                stack.append((node, True))
-                stack.extend((x, False) for x in operands(node) if x not in done)
-        _scalars[root] = tuple(done)
-    return _scalars[root]
+    done: dict[Scalar, None] = {}
+    stack: list[tuple[Scalar, bool]] = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if node in done:
+            continue
+        if ready:
+            done[node] = None
+        else:
+            stack.append((node, True))
+            stack.extend((x, False) for x in operands(node) if x not in done)
+    return tuple(done)
 
 
 def rebuild(s: Scalar, below: Callable[[Scalar], Scalar], tensor: Callable[[Tensor], Tensor] | None = None) -> Scalar:
@@ -426,14 +406,9 @@ def bodies(node: Node) -> tuple[Scalar, ...]:
     return ()
 
 
+@remembered
 def arguments(node: Node) -> tuple[Node, ...]:
     """The nodes that a node is computed from (for a scan also those of its body)."""
-    if node not in _arguments:
-        _arguments[node] = _arguments_of(node)
-    return _arguments[node]
-
-
-def _arguments_of(node: Node) -> tuple[Node, ...]:
     match node:
         case Comp() | Scatter():
             found: dict[Node, None] = {}
@@ -458,30 +433,29 @@ def _arguments_of(node: Node) -> tuple[Node, ...]:
     return ()
 
 
+@remembered
 def inside(scan: Scan) -> tuple[list[Node], list[Node]]:
     """The nodes that a scan computes in each step, in order, and those from outside that they use."""
-    if scan not in _inside:
-        order: list[Node] = []
-        outside: dict[Node, None] = {}
-        depends: dict[Node, bool] = {}
-        stack: list[tuple[Node, bool]] = [(r, False) for r in reversed((*scan.carries, *scan.results))]
-        while stack:
-            node, ready = stack.pop()
-            if node in depends:
-                continue
-            if not ready:
-                stack.append((node, True))
-                stack.extend((a, False) for a in reversed(arguments(node)) if a not in depends)
-                continue
-            below = arguments(node)
-            own = isinstance(node, Step) and node.scan == scan.number
-            depends[node] = own or any(depends[a] for a in below)
-            if depends[node]:
-                order.append(node)
-                outside.update({a: None for a in below if not depends[a]})
-        outside.update({r: None for r in (*scan.carries, *scan.results) if not depends[r]})
-        _inside[scan] = order, list(outside)
-    return _inside[scan]
+    order: list[Node] = []
+    outside: dict[Node, None] = {}
+    depends: dict[Node, bool] = {}
+    stack: list[tuple[Node, bool]] = [(r, False) for r in reversed((*scan.carries, *scan.results))]
+    while stack:
+        node, ready = stack.pop()
+        if node in depends:
+            continue
+        if not ready:
+            stack.append((node, True))
+            stack.extend((a, False) for a in reversed(arguments(node)) if a not in depends)
+            continue
+        below = arguments(node)
+        own = isinstance(node, Step) and node.scan == scan.number
+        depends[node] = own or any(depends[a] for a in below)
+        if depends[node]:
+            order.append(node)
+            outside.update({a: None for a in below if not depends[a]})
+    outside.update({r: None for r in (*scan.carries, *scan.results) if not depends[r]})
+    return order, list(outside)
 
 
 def schedule(roots: tuple[Node, ...]) -> list[Node]:

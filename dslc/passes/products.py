@@ -19,14 +19,9 @@ class Product:
     negative: bool = False
 
 
-_variables: dict[int, tuple[ir.Scalar, frozenset[int]]] = {}
-
-
+@ir.remembered
 def variables(s: ir.Scalar) -> frozenset[int]:
     """The variables that a scalar depends on, in places too."""
-    known = _variables.get(id(s))
-    if known is not None and known[0] is s:
-        return known[1]
     found: set[int] = set()
     for x in ir.scalars(s):
         if isinstance(x, ir.Var):
@@ -35,10 +30,7 @@ def variables(s: ir.Scalar) -> frozenset[int]:
             for place in x.places:
                 if isinstance(place, ir.Affine):
                     found.update(n for n, _ in place.terms)
-    if len(_variables) > 100_000:
-        _variables.clear()
-    _variables[id(s)] = s, frozenset(found)
-    return _variables[id(s)][1]
+    return frozenset(found)
 
 
 def split(body: ir.Scalar, sink: bool = True) -> Product:

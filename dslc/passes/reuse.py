@@ -137,7 +137,7 @@ def _correspondence(quotient: Quotient, above: ir.Scalar, below: ir.Scalar) -> d
         if a.tensor is not b.tensor:
             return None
         for x, y in zip(a.places, b.places, strict=True):
-            if isinstance(x, ir.Affine) and isinstance(y, ir.Affine) and len(x.terms) == 1:
+            if isinstance(x, ir.Affine) and isinstance(y, ir.Affine) and len(x.terms) == 1 and y.mode == "inside":
                 number = x.terms[0][0]
                 if x is ir.plain(number):
                     forms[number] = Form(y.terms, y.offset, y.divisor)
@@ -153,4 +153,6 @@ def _source(below: ir.Scalar) -> ir.Tensor | None:
 
 
 def _plain(read: ir.Read) -> bool:
-    return read.outside is None and all(isinstance(x, ir.Affine | ir.At) for x in read.places)
+    """Is a tensor read where its places say, and not where they wrap around to or stop?"""
+    steps = (isinstance(x, ir.At) or (isinstance(x, ir.Affine) and x.mode == "inside") for x in read.places)
+    return read.outside is None and all(steps)

@@ -216,7 +216,9 @@ EXTERNALS: list[tuple[str, str, Callable[..., Any]]] = [
     ("[N, K, K]", "y[n, :, :] = matexp(A[n, :, :])", torch.linalg.matrix_exp),
     ("[N, K, K]", "y[n, :, :] = cholesky(A[n, :, :])", torch.linalg.cholesky),
     ("[N, K]", "y[n, :], q[n, :, :] = eigh(A[n, :, :])", lambda A: torch.linalg.eigh(A)[0]),
-]
+    ("[N, K, K]", "v[n, :], q[n, :, :] = eigh(A[n, :, :])\n    y[n, i, k] = q[n, i, k]^2 * sin(v[n, k] / 9)",
+     lambda A: (lambda v, q: q**2 * torch.sin(v / 9)[:, None])(*torch.linalg.eigh(A))),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("shape", "body", "function"), EXTERNALS, ids=lambda x: x if isinstance(x, str) else "")
@@ -226,6 +228,15 @@ def test_gradients_of_matrix_operations_equal_those_of_torch(
     program = unit(f"fn f(A: f64[N, K, K]) -> y: {shape}:\n    {body}\n")
     symmetric = "cholesky" in body or "eigh" in body
     same_as_torch(program, function, {"A": SYMMETRIC if symmetric else SQUARE}, symmetric=symmetric)
+
+
+def test_equal_eigenvalues_have_a_gradient_and_their_vectors_none() -> None:
+    text = "fn f(A: f64[K, K]) -> (y: [], z: []):\n    v, q = eigh(A)\n    y = sum[k](v[k]^3)\n    z = sum(sin(q))\n"
+    program = unit(text)
+    slopes = [gradients({program.outputs[n]: ones(())}, [program.inputs["A"]])[0] for n in "yz"]
+    found = evaluate(program, {"A": 2 * np.eye(3)}, dict(zip("yz", slopes, strict=True)))
+    np.testing.assert_allclose(found["y"], 12 * np.eye(3), rtol=1e-14)
+    assert not found["z"].any()
 
 
 def test_gradient_of_solve_equals_that_of_torch() -> None:

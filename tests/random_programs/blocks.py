@@ -103,7 +103,7 @@ def step(name: str, indices: dict[str, Axis], place: int, at: str) -> str:
 def scalar_function(w: Writer) -> None:
     """A function of single numbers, used by expressions from here on."""
     arity = w.number(1, 2)
-    inner = Writer(w.draw, functions=list(w.functions), axes=[fixed(2), fixed(3)], count=w.count)
+    inner = Writer(w.choices, functions=list(w.functions), axes=[fixed(2), fixed(3)], count=w.count)
     names = ["a", "b"][:arity]
     inner.values = [Value(n, (), -6, 6) for n in names]
     name = w.fresh("f")
@@ -169,7 +169,7 @@ def called(w: Writer, layer: bool, same_shape: bool = False) -> None:
     mapped = w.number(1, len(a.shape) - 1) if over else 0
     sizes = dict(zip("PQR", a.shape[mapped:], strict=False))
     own_axes = {n: Axis(n, x.value, x.least) for n, x in sizes.items()}
-    inner = Writer(w.draw, axes=[*own_axes.values(), fixed(2)], count=w.count)
+    inner = Writer(w.choices, axes=[*own_axes.values(), fixed(2)], count=w.count)
     own = Value("x", tuple(own_axes.values()), a.low, a.high, sources=frozenset("x"))
     inner.values = [own]
     inner.wishes, w.wishes = w.wishes, []

@@ -12,7 +12,7 @@ import operations
 import statements
 from hypothesis import strategies as st
 from statements import Production
-from writer import Axis, Value, Writer, fixed, letters
+from writer import Axis, Drawn, Numbered, Value, Writer, fixed, letters
 
 equation = statements.equation
 
@@ -114,8 +114,17 @@ class Program:
 
 @st.composite
 def programs(draw: st.DrawFn, construct: str) -> Program:
-    """Programs that end with the production of a construct, after a few others."""
-    w = Writer(draw)
+    """Programs of a construct, for hypothesis."""
+    return written(Writer(Drawn(draw)), construct)
+
+
+def numbered(number: int) -> Program:
+    """The program of a number; constructs take turns."""
+    return written(Writer(Numbered(number)), list(CONSTRUCTS)[number % len(CONSTRUCTS)])
+
+
+def written(w: Writer, construct: str) -> Program:
+    """A program that ends with the production of a construct, after a few others."""
     symbols = {"N": w.number(1, 4), "T": w.number(3, 5)}
     w.axes = [Axis("N", symbols["N"], 1), Axis("T", symbols["T"], 3), fixed(2), fixed(3), fixed(4)]
     last, wishes = CONSTRUCTS[construct]
@@ -146,7 +155,7 @@ def programs(draw: st.DrawFn, construct: str) -> Program:
         ]
     )
     known = {v.name: v for v in w.values[:leaves] if not v.name.startswith("w")}
-    return Program(text, symbols, known, draw(st.integers(0, 999)), w.tags)
+    return Program(text, symbols, known, w.number(0, 999), w.tags)
 
 
 def inputs(w: Writer, wishes: tuple[str, ...]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from comparison import SKIPPED, Case, compare
-from generator import Program
+from generator import Program, numbered
 
 FOUND = {
     "a place that shares its variable with another place": """
@@ -86,6 +86,33 @@ FOUND = {
     a = argmin[i](v[i])
     y[i: T] = x[clamp(a), i] * v[0]
 """,
+    "a choice between two numbers inside of a function": """
+    y[i: T] = erf((1.0 if x[0, i] > 0.8 else 0.0)) * v[0]
+""",
+    "a function of a number": """
+    y[i: T] max= erfc(max[k: 2](2.0)) * v[0]
+""",
+    "a quotient that is read around its end": """
+    u[i] = abs(v[i]) / (0.5 + sum[j](abs(v[j])))
+    y[i: N] = logsumexp[j: 3](f64(u[wrap(3*j + 1)] / 4)) * u[0]
+""",
+    "conditions that are all alike": """
+    b[i: 3, j: 3] = x[0, 0] > 0.3
+    y[i: 4, j: 3] = w[i, j] if not (b[clamp(i), j] and i == 0) else x[0, 0]
+""",
+    "a function of a number that a scan starts with": """
+    scan t in 0..T:
+        y[t] = tanh(0.4 * y[t-1] + x[0, t] * erf(y[t-2]))
+    start y = 0.5
+""",
+    "a value outside with an index that no place has": """
+    y[i: 4, j: 3] = (x[i + 1, 3*i - 1] else v[j]) * w[i, j]
+""",
+    "an adjoint that is a sum of selects inside of a select, times infinity": """
+    y[i: T, k: N] = sum[l: T](
+        softmax[l](hypot(x[k, l], 0.5 + max((w[1, i + 2] else 0), (w[1 - i, l + 1] else 0)))) * x[k, l]
+    )
+""",
 }
 
 HEAD = """
@@ -128,6 +155,11 @@ def written(body: str, **sizes: int) -> Written:
 def test_programs_that_were_wrong_once(what: str) -> None:
     compare(written(FOUND[what]))
     compare(written(FOUND[what], N=1, T=3))
+
+
+def test_what_a_loop_carries_is_not_overwritten_by_the_loop_back() -> None:
+    """The loss was read after the loop back had put an earlier layer under its name; nothing smaller shows it."""
+    compare(numbered(4219))
 
 
 def test_a_kink_is_skipped_and_counted() -> None:

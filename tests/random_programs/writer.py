@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from hypothesis import strategies as st
 
@@ -52,11 +53,45 @@ class Value:
     sources: frozenset[str] = frozenset()
 
 
+class Choices(Protocol):
+    """What a program is drawn from."""
+
+    def pick(self, options: Sequence[T]) -> T: ...
+
+    def number(self, low: int, high: int) -> int: ...
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Choices of hypothesis, which shrinks them."""
+
+    draw: st.DrawFn
+
+    def pick(self, options: Sequence[T]) -> T:
+        return self.draw(st.sampled_from(options))
+
+    def number(self, low: int, high: int) -> int:
+        return self.draw(st.integers(low, high))
+
+
+class Numbered:
+    """The choices of a number: it names its program."""
+
+    def __init__(self, number: int):
+        self.dice = random.Random(number)
+
+    def pick(self, options: Sequence[T]) -> T:
+        return options[self.dice.randrange(len(options))]
+
+    def number(self, low: int, high: int) -> int:
+        return self.dice.randint(low, high)
+
+
 @dataclass
 class Writer:
     """Draws choices and collects lines."""
 
-    draw: st.DrawFn
+    choices: Choices
     values: list[Value] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     #: definitions above the model
@@ -87,14 +122,14 @@ class Writer:
         return self.pick(options)
 
     def pick(self, options: Sequence[T]) -> T:
-        return self.draw(st.sampled_from(options))
+        return self.choices.pick(options)
 
     def chance(self, one_in: int) -> bool:
         """True once in a while; shrinks to False."""
-        return self.draw(st.integers(1, one_in)) == one_in
+        return self.number(1, one_in) == one_in
 
     def number(self, low: int, high: int) -> int:
-        return self.draw(st.integers(low, high))
+        return self.choices.number(low, high)
 
     def constant(self) -> float:
         return self.pick([0.5, 1.0, 2.0, 0.3, 1.7, -0.4, -1.2, 0.05])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -48,6 +49,17 @@ def test_an_operation_agrees_with_the_interpreter(name: str, results: dict[str, 
     found, wanted = results[name]
     tolerance = LOOSE.get(name, 4e-15)
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance if name == "lgamma" else 1e-300)
+
+
+def test_third_and_fourth_derivatives_of_lgamma(tmp_path: Path) -> None:
+    spec = tmp_path / "gamma.dsl"
+    lines = ["first = grad(sum(digamma(x)), x)", "a = grad(sum(first), x)", "b = grad(sum(a), x)"]
+    spec.write_text("model m(x: f64[N]) -> (a: [N], b: [N]):\n    " + "\n    ".join(lines) + "\n", encoding="utf-8")
+    x = np.array([-1.3, -0.4, 0.3, 0.7, 5.6, 30.0])
+    found = triton_module(spec, tmp_path, "f64").forward({}, torch.as_tensor(x))
+    for name, order in (("a", 2), ("b", 3)):
+        expected = [float(mpmath.polygamma(order, p)) for p in x]
+        np.testing.assert_allclose(found[name].numpy(), expected, rtol=1e-11)
 
 
 def test_rounding_to_bfloat16_is_that_of_torch(tmp_path: Path) -> None:

@@ -1,0 +1,74 @@
+"""The nodes of one compilation: equal ones are one object, and what was found out about one is kept with them.
+
+Names and positions are no part of what makes nodes equal: the first of them gives them to all. So programs that have
+nothing to do with each other must not share nodes, and none may outlive its compilation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields
+from functools import wraps
+from typing import Any, TypeVar
+
+N = TypeVar("N")
+R = TypeVar("R")
+
+
+@dataclass
+class Table:
+    """All nodes of a compilation."""
+
+    nodes: dict[Any, Any] = field(default_factory=dict)
+    #: results of functions of a node
+    results: dict[Callable[[Any], Any], dict[Any, Any]] = field(default_factory=dict)
+    numbers: int = 0
+
+
+#: by default the nodes of all that runs outside of any compilation, such as a session at a prompt
+_table: ContextVar[Table] = ContextVar("table", default=Table())  # noqa: B039
+_compared: dict[type, tuple[str, ...]] = {}
+
+
+@contextmanager
+def compilation() -> Iterator[None]:
+    """A compilation of its own: nodes that are made inside are equal to none outside, and go when nobody holds them.
+
+    All that works on a program (passes, gradients, backends) must run in the compilation that built it.
+    """
+    token = _table.set(Table())
+    try:
+        yield
+    finally:
+        _table.reset(token)
+
+
+def intern(node: N) -> N:
+    """The one object for all nodes of this compilation equal to this one (positions and names do not count)."""
+    kind = type(node)
+    if kind not in _compared:
+        _compared[kind] = tuple(f.name for f in fields(node) if f.compare)  # type: ignore[arg-type]
+    key = (kind, *[getattr(node, name) for name in _compared[kind]])
+    return _table.get().nodes.setdefault(key, node)  # type: ignore[no-any-return]
+
+
+def fresh_number() -> int:
+    """A number that no other scan and no other placeholder of this compilation has."""
+    table = _table.get()
+    table.numbers += 1
+    return table.numbers
+
+
+def remembered(function: Callable[[N], R]) -> Callable[[N], R]:
+    """A function of one node whose results are kept as long as the compilation lasts."""
+
+    @wraps(function)
+    def known(node: N) -> R:
+        results = _table.get().results.setdefault(function, {})
+        if node not in results:
+            results[node] = function(node)
+        return results[node]  # type: ignore[no-any-return]
+
+    return known

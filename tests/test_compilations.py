@@ -1,0 +1,147 @@
+"""Compilations in one process have nothing to do with each other."""
+
+from __future__ import annotations
+
+import gc
+import json
+import linecache
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import dslc
+from dslc.compiler import compile_text
+
+ROOT = Path(__file__).parents[1]
+SPECS = sorted(str(p) for p in (ROOT / "specs").glob("*/*.dsl"))
+
+#: compiles specs in processes of their own and in one process in both orders; prints which texts differ
+DIFFERENT = """
+import hashlib, json, os, sys
+from pathlib import Path
+from dslc.compiler import compile_text
+from dslc.diagnostics.report import SpecError
+
+backend, *specs = sys.argv[1:]
+
+def digest(spec):
+    try:
+        text = compile_text(Path(spec), backend)
+    except (SpecError, ValueError) as refused:  # by a backend, or for want of a model
+        text = str(refused)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+def in_a_process(specs):
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        os.write(writer, json.dumps({spec: digest(spec) for spec in specs}).encode())
+        os._exit(0)
+    os.close(writer)
+    with open(reader) as answer:
+        found = json.load(answer)
+    os.wait()
+    return found
+
+alone = {}
+for spec in specs:
+    alone |= in_a_process([spec])
+together = [in_a_process(specs), in_a_process(specs[::-1])]
+print(json.dumps(sorted({spec for found in together for spec in specs if found[spec] != alone[spec]})))
+"""
+
+
+def different(backend: str, specs: list[str]) -> list[str]:
+    run = subprocess.run([sys.executable, "-c", DIFFERENT, backend, *specs], capture_output=True, text=True, check=True)
+    found: list[str] = json.loads(run.stdout)
+    return found
+
+
+@pytest.mark.parametrize("backend", ["numpy", "triton"])
+def test_the_text_of_a_module_does_not_depend_on_what_was_compiled_before(backend: str) -> None:
+    assert different(backend, SPECS[:: 10 if backend == "numpy" else 20]) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("backend", ["numpy", "triton"])
+def test_no_text_of_a_spec_depends_on_what_was_compiled_before(backend: str) -> None:
+    assert different(backend, SPECS) == []
+
+
+MODES = """
+model m(x: f32[N, 4]) -> y: [N, 4]:
+    state scale: [4] = 1
+    training:
+        bent = tanh(x)
+    inference:
+        curved = tanh(x)
+        bent[n, i] = curved[n, i] * scale[i]
+    y = bent * 2
+
+train m(x, t: f32[N, 4]):
+    y = m(x)
+    minimize mean[n, i]((y[n, i] - t[n, i])^2)
+    using sgd(lr = 0.1)
+"""
+
+
+def test_each_function_names_a_value_by_its_own_statement(tmp_path: Path) -> None:
+    file = tmp_path / "modes.dsl"
+    file.write_text(MODES, encoding="utf-8")
+    text = compile_text(file)
+    forward, gradient, evaluate = (text.split(f"def {f}(")[1].split("\ndef ")[0] for f in FUNCTIONS)
+    for inference in (forward, evaluate):
+        assert "modes.dsl:7  curved = tanh(x)" in inference
+        assert "bent = tanh(x)" not in inference
+    assert "modes.dsl:5  bent = tanh(x)" in gradient
+    assert "curved" not in gradient
+
+
+FUNCTIONS = ("forward", "loss_grad_metrics", "evaluate")
+
+
+def test_threads_compile_apart(tmp_path: Path) -> None:
+    specs = [Path(x) for x in SPECS if x.endswith(("/mlp.dsl", "/glu.dsl"))]
+    expected = {spec: compile_text(spec) for spec in specs}
+    found: dict[Path, str] = {}
+
+    def work(spec: Path) -> None:
+        found[spec] = compile_text(spec)
+
+    threads = [threading.Thread(target=work, args=(spec,)) for spec in specs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == expected
+
+
+NUMBERED = """
+model m{k}(x{k}: f32[N{k}, 5]) -> y: [N{k}, 4]:
+    h{k} = x{k} |> dense(4) |> gelu
+    y[n, i] = softmax[i](h{k}[n, i] * {k}.5)
+
+train m{k}(x{k}, label: i32[N{k}] < 4):
+    y = m{k}(x{k})
+    minimize cross_entropy(y, label)
+    using adamw(lr = 1e-3)
+"""
+
+
+def test_a_process_keeps_nothing_of_what_it_compiled(tmp_path: Path) -> None:
+    """Not a node, a position or a source: what dslc makes for a compilation goes with it."""
+    held: list[Counter[str]] = []
+    for k in range(6):
+        file = tmp_path / f"m{k}.dsl"
+        file.write_text(NUMBERED.format(k=k), encoding="utf-8")
+        module = dslc.compile(file)
+        del module
+        gc.collect()
+        kinds = [type(x) for x in gc.get_objects() if str(type(x).__module__).startswith("dslc")]
+        # sizes are in a cache of bounded length
+        held.append(Counter(k.__qualname__ for k in kinds if k.__module__ != "dslc.polynomials"))
+    assert held[-1] == held[1]
+    assert not [x for x in linecache.cache if "_compiled.py" in x]
