@@ -121,6 +121,8 @@ def side(
     half: str | None = None,
 ) -> str:  # fmt: skip
     """One side of a contraction over its full tile, 0 outside the inner axis."""
+    if axes[0] > axes[1]:  # the tile as it is loaded for another contraction, turned
+        return f"tl.trans({side(body, s, axes[::-1], inner, shape[::-1], depth, half)})"
     kept = body.loaded_as(s, half) if half else None
     if kept is not None and kept.axes == axes and body.zero_outside(s):
         return kept.code

@@ -32,7 +32,7 @@ from dslc.kernels.form import Kernel, Member
 from dslc.kernels.sides import contraction_sides
 from dslc.kernels.vanish import triangle
 
-ROWS, COLUMNS = 0, 20
+ROWS, SHORT, COLUMNS = 0, 10, 20
 
 
 @dataclass
@@ -91,12 +91,12 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
     body.axes.append(column_axis)
     stream = Streaming(kernel, body, column_axis, blocks, {}, first_row)
     for tile, m in kernel.tiles.items():
-        short_axis(stream, m.reduced, 10)
+        short_axis(stream, m.reduced)
         body.tiles[tile] = lambda t=m: block_of(stream, t)  # type: ignore[misc]
     for m in kernel.members.values():
         new = tuple(v for v in m.axes if v not in kernel.batch and v not in kernel.rows)
         if new and m.node.op is not None:
-            short_axis(stream, new, 30)
+            short_axis(stream, new)
     waiting = list(kernel.members.values())
     while waiting:
         now = ready(waiting, kernel)
@@ -131,7 +131,7 @@ def finish(stream: Streaming, m: Member, text: Text) -> None:
         store(stream.body, m, text)
 
 
-def short_axis(stream: Streaming, variables: tuple[int, ...], number: int) -> Axis:
+def short_axis(stream: Streaming, variables: tuple[int, ...]) -> Axis:
     """An axis that is held as a whole; members whose axes are of one size share the block."""
     if variables in stream.short:
         return stream.short[variables]
@@ -139,9 +139,9 @@ def short_axis(stream: Streaming, variables: tuple[int, ...], number: int) -> Ax
     sizes = tuple(stream.kernel.sizes[v] for v in variables)
     extent = product(sizes)
     block = block_for(extent, 16, 1 << 20)
-    name = body.fresh("width" if number == 10 else "depth")
+    name = body.fresh("width")
     stream.blocks[f"BLOCK_{name.upper()}"] = block
-    axis = Axis(number + len(stream.short), name, variables, sizes, 0, ragged(extent, block))
+    axis = Axis(SHORT + len(stream.short), name, variables, sizes, 0, ragged(extent, block))
     body.axes.append(axis)
     stream.short[variables] = axis
     body.line(f"{name} = tl.arange(0, BLOCK_{name.upper()})")

@@ -339,6 +339,7 @@ def stream_kernel(node: ir.Comp, end: Ending, tiles: dict[ir.Node, Roles]) -> Ke
     count = len(node.shape) + len(node.reduced)
     batch = tuple(v for v in range(len(node.shape)) if v not in end.stays and v not in end.new)
     kernel = Kernel("stream", [*node.shape, *node.reduced], end.stays, end.goes, batch=batch)
+    kernel.short = [end.new] if end.new else []
     mapping = {v: v for v in range(count)}
     add_tiles(kernel, node, mapping, tiles)
     kernel.members[node] = member(node, mapping)
@@ -351,9 +352,7 @@ def add_tiles(kernel: Kernel, node: ir.Comp, mapping: dict[int, int], tiles: dic
             tile = s.tensor
             assert isinstance(tile, ir.Comp)
             axes = {k: mapping[v] for k, p in enumerate(s.places) if (v := plain_variable(p)) is not None}
-            for k, size in enumerate(tile.reduced):
-                axes[len(tile.shape) + k] = len(kernel.sizes)
-                kernel.sizes.append(size)
+            axes |= {len(tile.shape) + k: v for k, v in enumerate(kernel.short_axis(tile.reduced))}
             kernel.tiles[tile] = member(tile, axes)
 
 
@@ -382,11 +381,11 @@ def stream_joined(node: ir.Comp, end: Ending, kernel: Kernel, tiles: dict[ir.Nod
     fresh = [s.tensor for s in ir.scalars(node.body) if isinstance(s, ir.Read) and s.tensor in tiles]
     if any(a in kernel.members for tile in fresh for a in ir.arguments(tile)):
         return False  # a tile is made of what is in memory
-    for v in end.new:
-        if v in found:
-            return False
-        found[v] = len(kernel.sizes)
-        kernel.sizes.append(node.shape[v])
+    if any(v in found for v in end.new):
+        return False
+    if end.new:
+        new = kernel.short_axis([node.shape[v] for v in end.new], found.values())
+        found |= dict(zip(end.new, new, strict=True))
     add_tiles(kernel, node, found, tiles)
     kernel.members[node] = member(node, found)
     return True
