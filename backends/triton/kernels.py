@@ -27,6 +27,10 @@ class KernelText:
     stages: int = 2
     outputs: list[ir.Tensor] = field(default_factory=list)
     spans: list[ir.Node] = field(default_factory=list)
+    #: what it computes, where that is comprehensions
+    form: Kernel | None = None
+    #: tiles of a streaming kernel, once for each run over the columns that computes them
+    tiles: list[Member] = field(default_factory=list)
 
     def lines(self) -> list[str]:
         return self.body.scopes[0]
@@ -81,6 +85,8 @@ def new_body(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Body
 
 def output_pointers(kernel: Kernel, body: Body) -> None:
     for node in kernel.stored:
+        if f"{name_of(node)}_ptr" in body.taken:  # the kernel reads another value of that name
+            body.pointers[node] = body.fresh(f"{name_of(node)}_out_ptr")
         body.pointer(node)
 
 
@@ -139,4 +145,5 @@ def map_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
             store(body, member, text)
     work = sum(1 for m in kernel.members.values() for _ in ir.scalars(m.body))
     warps = 4 if work < HEAVY else 8
-    return KernelText(wish_of(kernel) + "_map", body, blocks, grid, warps, 1, list(kernel.stored), list(kernel.members))
+    outputs, spans = list(kernel.stored), list(kernel.members)
+    return KernelText(wish_of(kernel) + "_map", body, blocks, grid, warps, 1, outputs, spans, kernel)

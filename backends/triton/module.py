@@ -24,6 +24,7 @@ from dslc.backends.triton.torch_module import module_parts
 from dslc import pipeline
 from dslc.check import program as p
 from dslc.ir import nodes as ir
+from dslc.ir.build import Unit
 from dslc.kernels.narrow import HALVES, OPEN
 from dslc.kernels.prepare import prepared
 from dslc.pipeline import Lowered
@@ -36,15 +37,8 @@ def generate(
 ) -> str:  # fmt: skip
     """The text of the module of a model, with training when the spec has a `train` for it."""
     registry = Registry(dtype, atomic)
-    program = pipeline.forward(model)
-    functions = [forward_function(registry, model, program)]
-    unit, random = program.unit, False
-    if train is not None:
-        program = pipeline.training(train)
-        unit = program.unit
-        functions.append(gradient_function(registry, train, program))
-        random = functions[-1].host.random
-        functions.append(evaluation_function(registry, train, pipeline.evaluation(train)))
+    unit, functions = host_functions(registry, model, train)
+    random = any(f.name == "loss_grad_metrics" and f.host.random for f in functions)
     made = module_parts(registry, model, functions[0].host.random)
     if made is not None:
         functions += made[0]
@@ -70,6 +64,17 @@ def generate(
     parts.append("# ---- the model ----\n\n\n" + "\n\n\n".join(b.strip("\n") for b in blocks))
     parts.append(manifest(registry, functions))
     return "\n\n\n".join(parts) + "\n"
+
+
+def host_functions(registry: Registry, model: p.Instance, train: p.TrainProgram | None) -> tuple[Unit, list[Function]]:
+    """The functions that launch the kernels of a model and of its training."""
+    program = pipeline.forward(model)
+    functions = [forward_function(registry, model, program)]
+    if train is not None:
+        program = pipeline.training(train)
+        functions.append(gradient_function(registry, train, program))
+        functions.append(evaluation_function(registry, train, pipeline.evaluation(train)))
+    return program.unit, functions
 
 
 def manifest(registry: Registry, functions: Sequence[Function]) -> str:

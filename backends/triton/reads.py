@@ -59,7 +59,7 @@ class Reads(Frame):
             return None
         if s.tensor in self.values or s.tensor in self.tiles or s.tensor in self.lazy:
             return None
-        if s.outside is not None and not self.is_zero(s.outside, s.tensor):
+        if s.outside is not None and not self.is_zero(s.outside):
             return None
         known = self.recall(("kept", s))
         if known is None:
@@ -121,7 +121,13 @@ class Reads(Frame):
         axis = next(a for a in self.axes if a.number == number and not a.single)
         if not axis.ragged:
             return None
-        return self.on(axis, f"{axis.name} < {self.size(axis.extent)}", COMPARE)
+        key = ("mask", axis.name)
+        known = self.recall(key)
+        if known is None:
+            wish = {"rows": "row_mask", "columns": "column_mask", "i": "mask"}.get(axis.name, f"{axis.name}_mask")
+            known = self.named(wish, self.on(axis, f"{axis.name} < {self.size(axis.extent)}", COMPARE))
+            self.memo[axis.depth][key] = known
+        return known
 
     def offset(self, places: Sequence[ir.Place], shape: Sequence[Size]) -> tuple[Text, list[Text]]:
         """Where an element stands in memory, row-major, and tests that it is inside."""

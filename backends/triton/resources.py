@@ -2,22 +2,23 @@
 
 Needs triton and torch. Run as a program, in a process without Triton's interpreter:
 
-    python -m dslc.backends.triton.resources MODULE.py [KERNEL ...]
+    python -m dslc.backends.triton.resources MODULE.py ...
 
 prints a line of JSON for each kernel and target.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
+import hashlib
 import importlib.util
 import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -207,21 +208,46 @@ def needs(module: Any, kernel: Source, target: str) -> dict[str, Any]:
     return {**found, "occupancy": round(occupancy(target, warps, found["registers"], found["shared"]), 3)}
 
 
-def measured(path: Path, wanted: Iterable[str] = ()) -> Iterator[dict[str, Any]]:
-    """What the kernels of a module need, one after another; those that are equal are compiled once."""
+class Known:
+    """Figures of kernels, kept in a file between runs: one that did not change is not compiled again."""
+
+    def __init__(self, file: Path | None):
+        import triton
+
+        self.file, self.version = file, triton.__version__
+        self.found: dict[str, dict[str, Any]] = {}
+        for line in file.read_text(encoding="utf-8").splitlines() if file is not None and file.exists() else ():
+            one = json.loads(line)
+            self.found[one.pop("key")] = one
+
+    def needs(self, module: Any, kernel: Source, target: str) -> dict[str, Any]:
+        key = hashlib.sha256(f"{self.version} {target} {kernel.key}".encode()).hexdigest()[:24]
+        if key not in self.found:
+            self.found[key] = needs(module, kernel, target)
+            if self.file is not None:
+                with self.file.open("a", encoding="utf-8") as stream:
+                    stream.write(json.dumps({"key": key, **self.found[key]}) + "\n")
+        return self.found[key]
+
+
+def measured(path: Path, known: Known, wanted: Collection[str] = ()) -> Iterator[dict[str, Any]]:
+    """What the kernels of a module need, one after another."""
     module = load(path)
-    names = set(wanted)
-    known: dict[tuple[str, str], dict[str, Any]] = {}
     for kernel in kernels_of(path.read_text(encoding="utf-8")):
-        for target in TARGETS if not names or kernel.name in names else ():
-            if (kernel.key, target) not in known:
-                known[kernel.key, target] = needs(module, kernel, target)
-            yield {"kernel": kernel.name, "target": target, **known[kernel.key, target]}
+        for target in TARGETS if not wanted or kernel.name in wanted else ():
+            yield {"module": path.stem, "kernel": kernel.name, "target": target, **known.needs(module, kernel, target)}
 
 
 def main() -> None:
-    for line in measured(Path(sys.argv[1]), sys.argv[2:]):
-        print(json.dumps(line), flush=True)
+    parser = argparse.ArgumentParser(description="What the kernels of generated modules need on GPUs, as JSON lines.")
+    parser.add_argument("modules", nargs="+", type=Path, metavar="MODULE.py")
+    parser.add_argument("--kernel", action="append", default=[], help="only this one; may be repeated")
+    parser.add_argument("--known", type=Path, help="a file of figures that are known, to which new ones are added")
+    given = parser.parse_args()
+    known = Known(given.known)
+    for path in given.modules:
+        for line in measured(path, known, given.kernel):
+            print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

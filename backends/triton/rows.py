@@ -65,13 +65,12 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], part
         grid.append(str(PARTS))
         reduced_part(body, kernel, axis, columns, parts)
         wish = "_".join(dict.fromkeys(name_of(n) for n in kernel.members))
-        return KernelText(wish + "_parts", body, blocks, grid, 4, 1, list(parts.values()), list(kernel.members))
+        return KernelText(wish + "_parts", body, blocks, grid, 4, 1, list(parts.values()), list(kernel.members), kernel)
     else:
         looped(body, kernel, axis, columns)
     warps = 4 if column_block <= 2048 else 8
-    return KernelText(
-        wish_of(kernel) + "_rows", body, blocks, grid, warps, 1, list(kernel.stored), list(kernel.members)
-    )
+    outputs, spans = list(kernel.stored), list(kernel.members)
+    return KernelText(wish_of(kernel) + "_rows", body, blocks, grid, warps, 1, outputs, spans, kernel)
 
 
 #: into how many parts long columns are split where there are few rows

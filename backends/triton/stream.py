@@ -7,7 +7,7 @@ is multiplied by exp(m - m').
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dslc.backends.triton.body import Axis, Body, product
 from dslc.backends.triton.dots import dot_text, half_of, side
@@ -30,7 +30,7 @@ from dslc.ir.rewrite import Change, keep
 from dslc.kernels.contract import factors
 from dslc.kernels.form import Kernel, Member
 from dslc.kernels.sides import contraction_sides
-from dslc.kernels.vanish import triangle
+from dslc.kernels.vanish import triangle, value_given
 
 ROWS, SHORT, COLUMNS = 0, 10, 20
 
@@ -47,6 +47,7 @@ class Streaming:
     short: dict[tuple[int, ...], Axis]
     #: the first row of the program
     first_row: str
+    computed: list[Member] = field(default_factory=list)
 
 
 def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> KernelText:
@@ -121,6 +122,8 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
         1,
         list(kernel.stored),
         [*kernel.tiles, *kernel.members],
+        kernel,
+        stream.computed,
     )
 
 
@@ -167,6 +170,7 @@ def two_sides(stream: Streaming, m: Member) -> tuple[ir.Scalar, ir.Scalar]:
 def block_of(stream: Streaming, m: Member) -> Text:
     """A block of a tile: rows by columns."""
     body = stream.body
+    stream.computed.append(m)
     first, second = two_sides(stream, m)
     inner = stream.short[m.reduced]
     width = f"BLOCK_{inner.name.upper()}"
@@ -225,14 +229,23 @@ def one_pass(stream: Streaming, members: list[Member], scaled: dict[ir.Comp, Res
     body.open(f"for {start} in range({limits(stream, members, columns)}, BLOCK_COLUMNS):")
     body.line(f"{axis.name} = {start} + tl.arange(0, BLOCK_COLUMNS)")
     factors_: dict[ir.Node, str] = {}
+    #: formulas whose value is known beyond the last column
+    outside: dict[ir.Scalar, float | bool | None] = {}
     for m in sorted(members, key=lambda x: x.node.op == "sum"):
         name = names[m.node]
         assert m.node.op is not None
         if contraction_sides(m.node) is not None:
             grown = name if m.node not in scaled else f"{name} * {factors_[scaled[m.node].peak.node]}[:, None]"
-            dot_step(stream, m, name, grown)
+            dot_step(stream, m, name, grown, outside)
             continue
-        tile = masked_tile(body, m.node, m, body.scalar(m.body), axis, stream.kernel)
+        tile = body.scalar(m.body)
+        if not vanishes(m.body, outside):
+            tile = masked_tile(body, m.node, m, tile, axis, stream.kernel)
+        if m.node.op == "max" and axis.ragged and not tile.code.isidentifier():
+            # what follows from the masked tile is neutral outside too
+            tile = body.named(f"{name}_tile", tile)
+            body.done[tile.depth][m.body] = tile
+            outside[m.body] = float("-inf")
         value = reduced(body, m.node, tile, axis)
         if m.node.op == "sum":
             grown = name if m.node not in scaled else f"{name} * {factors_[scaled[m.node].peak.node]}"
@@ -267,14 +280,22 @@ def limits(stream: Streaming, members: list[Member], columns: str) -> str:
     return f"0, {columns}"
 
 
-def dot_step(stream: Streaming, m: Member, name: str, grown: str) -> None:
+def vanishes(s: ir.Scalar, outside: Mapping[ir.Scalar, float | bool | None]) -> bool:
+    """Is a term of a sum 0 beyond the last column?"""
+    return bool(outside) and value_given(s, outside.get) == 0
+
+
+def dot_step(
+    stream: Streaming, m: Member, name: str, grown: str, outside: Mapping[ir.Scalar, float | bool | None]
+) -> None:
     """A contraction of a tile with a second tensor: one block of it."""
     body = stream.body
     first, second = two_sides(stream, m)
     new = tuple(v for v in m.axes if v not in stream.kernel.batch and v not in stream.kernel.rows)
     short = stream.short[new]
     half = half_of(body, first, second)
-    left = side(body, first, (ROWS, COLUMNS), stream.columns, ("BLOCK_ROWS", "BLOCK_COLUMNS"), 1, half)
+    tile = ("BLOCK_ROWS", "BLOCK_COLUMNS")
+    left = side(body, first, (ROWS, COLUMNS), stream.columns, tile, 1, half, vanishes(first, outside))
     depth = f"BLOCK_{short.name.upper()}"
     right = side(body, second, (COLUMNS, short.number), stream.columns, ("BLOCK_COLUMNS", depth), 1, half)
     body.line(f"{name} = {dot_text(half, left, right, grown)}")

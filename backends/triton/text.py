@@ -92,7 +92,11 @@ def name_of(node: ir.Node, default: str = "value") -> str:
         if left:
             return left[1]
     op = getattr(node, "op", None)
-    return op if isinstance(op, str) and op.isidentifier() else default
+    return REDUCED.get(op, op) if isinstance(op, str) and op.isidentifier() else default
+
+
+#: names of reductions that the spec gives none: those of the operations are Python's
+REDUCED = {"max": "peak", "min": "least", "sum": "total", "prod": "product"}
 
 
 #: names with a meaning of their own in host functions

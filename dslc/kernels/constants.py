@@ -74,15 +74,17 @@ def in_front(s: ir.Op) -> ir.Scalar | None:
     numbers = [x for x in parts.above if number(x) is not None]
     if not numbers and not divisors:
         return None
-    value = math.prod(number(x) or 1.0 for x in numbers) / math.prod(number(x) or 1.0 for x in divisors)
+    sign = -1.0 if parts.negative else 1.0
+    value = sign * math.prod(number(x) or 1.0 for x in numbers) / math.prod(number(x) or 1.0 for x in divisors)
     above = tuple(x for x in parts.above if x not in numbers)
     below = tuple(x for x in parts.below if x not in divisors)
     if not above or not 1e-30 < abs(value) < 1e30:
         return None
-    rest = join(Product(above, below, parts.negative), s.dtype)
+    unit = abs(value) == 1.0
+    rest = join(Product(above, below, unit and value < 0), s.dtype)
     if rest.dtype != s.dtype:
         return None
-    made = rest if value == 1.0 else ir.op("*", (ir.const(value, s.dtype), rest), s.dtype)
+    made = rest if unit else ir.op("*", (ir.const(value, s.dtype), rest), s.dtype)
     return None if made is s else made
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
 from dslc.kernels.form import Dot, Kernel, Loop, Member, Other, Step
-from dslc.kernels.sides import contraction_sides, is_contraction
+from dslc.kernels.sides import contraction_sides, inner_order, is_contraction
 from dslc.kernels.stream import Ending, Roles, ending, read_roles, tile_roles, tiles_of
 from dslc.kernels.sums import plain_variable
 from dslc.sizes import Size
@@ -290,7 +290,7 @@ def kernel_of(node: ir.Comp) -> Kernel:
     own = member(node, {v: v for v in range(count)})
     if sides is not None:
         left, right, batch, rows, columns = sides
-        inner = tuple(range(rank, count))
+        inner = inner_order(node)
         return Kernel("dot", sizes, rows, columns, batch, {node: own}, dots=[Dot(node, left, right, inner)])
     if node.op is not None:
         return Kernel("rows", sizes, tuple(range(rank)), tuple(range(rank, count)), members={node: own})
@@ -302,7 +302,7 @@ def dot_joined(node: ir.Comp, kernel: Kernel, added: bool) -> bool:
     sides = contraction_sides(node)
     assert sides is not None
     left, right, batch, rows, columns = sides
-    inner = tuple(range(len(node.shape), len(node.shape) + len(node.reduced)))
+    inner = inner_order(node)
     for turned in (False, True):
         a, b, r, c = (right, left, columns, rows) if turned else (left, right, rows, columns)
         pairs = [(batch, kernel.batch), (r, kernel.rows), (c, kernel.columns)]
@@ -322,7 +322,7 @@ def dot_joined(node: ir.Comp, kernel: Kernel, added: bool) -> bool:
                 return True
         if added:
             new = tuple(range(len(kernel.sizes), len(kernel.sizes) + len(inner)))
-            kernel.sizes += node.reduced
+            kernel.sizes += [sizes[v] for v in inner]
             mapping = {**found, **dict(zip(inner, new, strict=True))}
             change = Change({v: keep(w) for v, w in mapping.items()})
             kernel.dots.append(Dot(node, change.scalar(a), change.scalar(b), new))
