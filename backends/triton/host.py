@@ -135,7 +135,7 @@ def shape_lines(kernel: KernelText) -> list[str]:
     for tensor, pointer in body.pointers.items():
         shape = getattr(tensor, "shape", ())[body.layered.get(tensor, 0) :]
         inner = ", ".join(size_code(s) for s in shape)
-        shapes[tensor in kernel.outputs].setdefault(inner, []).append(pointer.removesuffix("_ptr"))
+        shapes[tensor in kernel.outputs].setdefault(inner, []).append(re.sub(r"_ptr(?=_\d+$|$)", "", pointer))
     reads, writes = (", ".join(f"{' '.join(v)} [{k}]" for k, v in group.items()) for group in shapes)
     return textwrap.wrap(f"{reads} -> {writes}", 108, initial_indent="# ", subsequent_indent="#     ")
 

@@ -86,6 +86,8 @@ def name_of(node: ir.Node, default: str = "value") -> str:
     name = str(getattr(node, "name", ""))
     if name:
         return word(name)
+    if isinstance(node, ir.Part) and isinstance(node.of, ir.Scan) and node.number < len(node.of.results):
+        return name_of(node.of.results[node.number], default)
     span = getattr(node, "span", NOWHERE)
     if span.source.text:
         left = re.match(r"\s*(\w+)(\[[^=]*\])?\s*[+]?=[^=]", span.source.line(span.line))

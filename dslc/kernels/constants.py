@@ -120,6 +120,14 @@ def out_of_sum(s: ir.Op) -> ir.Scalar | None:
     return (b if a.below else a).of(ir.op(s.name, (a.x, b.x), s.dtype), s.dtype)
 
 
+def difference(s: ir.Op) -> ir.Scalar | None:
+    """x + -y = x - y"""
+    a, b = s.args
+    if isinstance(b, ir.Op) and b.name == "neg" and b.args[0].dtype == s.dtype:
+        return ir.op("-", (a, b.args[0]), s.dtype)
+    return None
+
+
 RULES: tuple[tuple[str, Callable[[ir.Op], ir.Scalar | None]], ...] = (
     ("/", of_numbers),
     ("*", into_choice),
@@ -129,6 +137,7 @@ RULES: tuple[tuple[str, Callable[[ir.Op], ir.Scalar | None]], ...] = (
     ("neg", in_front),
     ("select", out_of_choice),
     ("+", out_of_sum),
+    ("+", difference),
     ("-", out_of_sum),
 )
 

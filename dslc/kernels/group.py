@@ -321,8 +321,10 @@ def dot_joined(node: ir.Comp, kernel: Kernel, added: bool) -> bool:
                 kernel.members[node] = member(node, mapping)
                 return True
         if added:
-            new = tuple(range(len(kernel.sizes), len(kernel.sizes) + len(inner)))
-            kernel.sizes += [sizes[v] for v in inner]
+            wanted = [sizes[v] for v in inner]
+            same = (d.inner for d in kernel.dots if [kernel.sizes[w] for w in d.inner] == wanted)
+            new = next(same, tuple(range(len(kernel.sizes), len(kernel.sizes) + len(inner))))
+            kernel.sizes += wanted if new[0] == len(kernel.sizes) else []
             mapping = {**found, **dict(zip(inner, new, strict=True))}
             change = Change({v: keep(w) for v, w in mapping.items()})
             kernel.dots.append(Dot(node, change.scalar(a), change.scalar(b), new))
