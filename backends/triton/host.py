@@ -77,7 +77,7 @@ class Registry:
 
     def text(self, kernel: KernelText) -> str:
         body = kernel.body
-        numbers = [*body.steps.values(), *body.numbers]
+        numbers = [*body.steps.values(), *kernel.numbers()]
         arguments = [*body.pointers.values(), *(f"{n}: tl.int64" for n in numbers)]
         if body.random:
             arguments.append("seed")
@@ -92,7 +92,7 @@ class Registry:
     def described(self, kernel: KernelText) -> dict[str, object]:
         body = kernel.body
         signature = {name: POINTER[self.storage(body.kept(t))] for t, name in body.pointers.items()}
-        signature |= dict.fromkeys([*body.steps.values(), *body.numbers], "i64")
+        signature |= dict.fromkeys([*body.steps.values(), *kernel.numbers()], "i64")
         if body.random:
             signature["seed"] = "i64"
         lines = sorted({f"{file(s)}:{s.line}" for s in spans_of(kernel.spans)})
@@ -306,7 +306,7 @@ class Host:
             for t in body.pointers
         ]
         arguments += [self.steps[s.scan] for s in body.steps]
-        arguments += list(body.numbers)
+        arguments += text.numbers()
         if body.random:
             arguments.append("seed")
             self.random = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -34,6 +35,11 @@ class KernelText:
 
     def lines(self) -> list[str]:
         return self.body.scopes[0]
+
+    def numbers(self) -> list[str]:
+        """The sizes that the lines use, which the host passes."""
+        words = set(re.findall(r"\w+", "\n".join(self.lines())))
+        return [n for n in self.body.numbers if n in words]
 
 
 def power_of_two(n: int) -> int:

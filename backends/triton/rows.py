@@ -25,6 +25,7 @@ from dslc.backends.triton.text import ATOM, BIT, COMPARE, HALF, Text, aligned, i
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel, Member
 from dslc.kernels.group import short
+from dslc.kernels.sums import free
 from dslc.sizes import Size
 
 
@@ -68,9 +69,26 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], part
         return KernelText(wish + "_parts", body, blocks, grid, 4, 1, list(parts.values()), list(kernel.members), kernel)
     else:
         looped(body, kernel, axis, columns)
-    warps = 4 if column_block <= 2048 else 8
+    warps = 4 if column_block <= 2048 and live_tiles(kernel) <= MOST_LIVE else 8
     outputs, spans = list(kernel.stored), list(kernel.members)
     return KernelText(wish_of(kernel) + "_rows", body, blocks, grid, warps, 1, outputs, spans, kernel)
+
+
+#: with more full tiles than this, a program has eight warps: a thread then holds half as much of each
+MOST_LIVE = 2
+
+
+def live_tiles(kernel: Kernel) -> int:
+    """How many values of the size of a tile a program reads or adds up: about as many are alive at a time."""
+    own = {*kernel.rows, *kernel.columns}
+    found: set[object] = set()
+    for m in kernel.members.values():
+        for s in ir.scalars(m.body):
+            if isinstance(s, ir.Read) and s.tensor not in kernel.members and free(s) >= own:
+                found.add(s)
+        if m.node.op is not None and not short([kernel.sizes[v] for v in kernel.columns]):
+            found.add(m.node)
+    return len(found)
 
 
 #: into how many parts long columns are split where there are few rows

@@ -126,12 +126,17 @@ class Grouping:
             if not isinstance(kernel, Kernel) or kernel.kind != "rows":
                 continue
             shared = any(s in reads for m in kernel.members.values() for s in ir.scalars(m.body))
-            if shared or (len(kernel.members) < MOST_DOTS and not short(node.reduced)):
+            if shared or self.meet(node, kernel) or (len(kernel.members) < MOST_DOTS and not short(node.reduced)):
                 sizes = tuple(kernel.sizes[v] for v in (*kernel.rows, *kernel.columns))
                 if (*node.shape, *node.reduced) == sizes and len(node.shape) == len(kernel.rows):
                     if self.put(node, kernel, k, dict(enumerate((*kernel.rows, *kernel.columns)))):
                         return True
         return False
+
+    def meet(self, node: ir.Node, kernel: Kernel) -> bool:
+        """Is there a formula that reads a node and a member of a kernel?"""
+        users = set(self.users.get(node, ()))
+        return any(u in users for x in kernel.members for u in self.users.get(x, ()))
 
     def beside(self, node: ir.Comp, last: int) -> bool:
         """Put a contraction into a kernel with another one that shares a side with it, or is added to it."""
