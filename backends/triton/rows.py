@@ -69,7 +69,7 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], part
         return KernelText(wish + "_parts", body, blocks, grid, 4, 1, list(parts.values()), list(kernel.members), kernel)
     else:
         looped(body, kernel, axis, columns)
-    warps = 4 if column_block <= 2048 and live_tiles(kernel) <= MOST_LIVE else 8
+    warps = 4 if column_block <= 2048 and live_tiles(kernel, dtype) <= MOST_LIVE and not turns(kernel) else 8
     outputs, spans = list(kernel.stored), list(kernel.members)
     return KernelText(wish_of(kernel) + "_rows", body, blocks, grid, warps, 1, outputs, spans, kernel)
 
@@ -78,17 +78,28 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], part
 MOST_LIVE = 2
 
 
-def live_tiles(kernel: Kernel) -> int:
-    """How many values of the size of a tile a program reads or adds up: about as many are alive at a time."""
+def live_tiles(kernel: Kernel, dtype: str) -> int:
+    """How many values of the size of a tile a program reads or adds up, about as many as are alive; an f64 is two."""
     own = {*kernel.rows, *kernel.columns}
-    found: set[object] = set()
+    found: dict[object, int] = {}
     for m in kernel.members.values():
         for s in ir.scalars(m.body):
             if isinstance(s, ir.Read) and s.tensor not in kernel.members and free(s) >= own:
-                found.add(s)
+                found[s] = words(s.dtype, dtype)
         if m.node.op is not None and not short([kernel.sizes[v] for v in kernel.columns]):
-            found.add(m.node)
-    return len(found)
+            found[m.node] = words(m.node.dtype, dtype)
+    return sum(found.values())
+
+
+def words(kind: str, dtype: str) -> int:
+    """How many registers a number takes, in a module of this dtype."""
+    return 2 if kind in ("f64", "i64") or (kind == "float" and dtype == "f64") else 1
+
+
+def turns(kernel: Kernel) -> bool:
+    """Does a kernel have sines? Those of large numbers need many registers for a short time."""
+    bodies = [m.body for m in kernel.members.values()]
+    return any(isinstance(s, ir.Op) and s.name in ("sin", "cos", "tan") for body in bodies for s in ir.scalars(body))
 
 
 #: into how many parts long columns are split where there are few rows

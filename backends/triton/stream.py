@@ -33,6 +33,15 @@ from dslc.kernels.sides import contraction_sides
 from dslc.kernels.vanish import triangle, value_given
 
 ROWS, SHORT, COLUMNS = 0, 10, 20
+#: short axes of this length and more take so many registers that a program gets more warps
+WIDE = 64
+#: and fewer rows, where it holds this many tiles of rows by a short axis
+MOST_HELD = 4
+
+
+def held(kernel: Kernel) -> int:
+    """Tiles of rows by a short axis that a program holds during a run: one side of each tile, and what is summed up."""
+    return len(kernel.tiles) + sum(1 for m in kernel.members.values() if m.node.op and set(m.axes) - {*kernel.space})
 
 
 @dataclass
@@ -64,8 +73,10 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
     rows, columns = (product([sizes[v] for v in axis]) for axis in (kernel.rows, kernel.columns))
     batch = product([sizes[v] for v in kernel.batch])
     side_length = 16 if dtype == "f64" else 32
-    blocks: dict[str, int | str] = {"BLOCK_ROWS": side_length, "BLOCK_COLUMNS": side_length}
-    grid = count_text(rows, side_length)
+    wide = any(product([sizes[v] for v in axis]) >= WIDE for axis in kernel.short)  # type: ignore[operator]
+    row_block = min(side_length, 16) if wide and held(kernel) >= MOST_HELD else side_length
+    blocks: dict[str, int | str] = {"BLOCK_ROWS": row_block, "BLOCK_COLUMNS": side_length}
+    grid = count_text(rows, row_block)
     pid = "tl.program_id(0)"
     if kernel.batch:
         axis = Axis(-1, body.fresh("batch"), kernel.batch, tuple(sizes[v] for v in kernel.batch), 0, False, True)
@@ -75,7 +86,7 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
         pid = f"(tl.program_id(0) % {tiles})"
         grid = f"{atom(size_code(batch))} * {grid}"
     row_axis = Axis(
-        ROWS, body.fresh("rows"), kernel.rows, tuple(sizes[v] for v in kernel.rows), 0, ragged(rows, side_length)
+        ROWS, body.fresh("rows"), kernel.rows, tuple(sizes[v] for v in kernel.rows), 0, ragged(rows, row_block)
     )
     body.axes.append(row_axis)
     first_row = body.fresh("first")
@@ -111,8 +122,8 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
             now = [m for m in waiting if m in now or m.node in scaled]
             one_pass(stream, now, scaled, size_code(columns))
         waiting = [m for m in waiting if m not in (maps or now)]
-    # with several tiles alive at a time, eight warps keep them in registers
-    warps = 4 if len(kernel.tiles) < 2 or dtype in HALF else 8
+    # with several tiles alive at a time, or long sums of them, eight warps keep them in registers
+    warps = 4 if (len(kernel.tiles) < 2 and not wide) or dtype in HALF else 8
     return KernelText(
         wish_of(kernel) + "_stream",
         body,
