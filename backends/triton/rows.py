@@ -80,11 +80,11 @@ MOST_LIVE = 2
 
 def live_tiles(kernel: Kernel, dtype: str) -> int:
     """How many values of the size of a tile a program reads or adds up, about as many as are alive; an f64 is two."""
-    own = {*kernel.rows, *kernel.columns}
+    rows, columns = set(kernel.rows), set(kernel.columns)
     found: dict[object, int] = {}
     for m in kernel.members.values():
         for s in ir.scalars(m.body):
-            if isinstance(s, ir.Read) and s.tensor not in kernel.members and free(s) >= own:
+            if isinstance(s, ir.Read) and s.tensor not in kernel.members and free(s) & rows and free(s) & columns:
                 found[s] = words(s.dtype, dtype)
         if m.node.op is not None and not short([kernel.sizes[v] for v in kernel.columns]):
             found[m.node] = words(m.node.dtype, dtype)
