@@ -150,6 +150,7 @@ def map_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
         if node in kernel.stored:
             store(body, member, text)
     work = sum(1 for m in kernel.members.values() for _ in ir.scalars(m.body))
-    warps = 4 if work < HEAVY else 8
+    divides = wide(sizes) and any("//" in line or "%" in line for line in body.scopes[0])  # 64 bits: a subroutine
+    warps = min(8 if work >= HEAVY or divides else 4, max(1, int(blocks.get("BLOCK", 32)) // 32))
     outputs, spans = list(kernel.stored), list(kernel.members)
     return KernelText(wish_of(kernel) + "_map", body, blocks, grid, warps, 1, outputs, spans, kernel)

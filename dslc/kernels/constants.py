@@ -68,12 +68,13 @@ def of_numbers(s: ir.Op) -> ir.Scalar | None:
 
 
 def in_front(s: ir.Op) -> ir.Scalar | None:
-    """x c y = c (x y); x / c = (1 / c) x for a contraction x"""
+    """x c y = c (x y); x / c y = (x y) / c, and that is (1 / c) (x y) where a contraction is among them"""
     parts = split(s, sink=False)
-    divisors = [x for x in parts.below if number(x) is not None] if any(map(is_contracted, parts.above)) else []
+    divisors = [x for x in parts.below if number(x) is not None]
     numbers = [x for x in parts.above if number(x) is not None]
     if not numbers and not divisors:
         return None
+    divided = not numbers and not any(map(is_contracted, parts.above))
     sign = -1.0 if parts.negative else 1.0
     value = sign * math.prod(number(x) or 1.0 for x in numbers) / math.prod(number(x) or 1.0 for x in divisors)
     above = tuple(x for x in parts.above if x not in numbers)
@@ -81,10 +82,15 @@ def in_front(s: ir.Op) -> ir.Scalar | None:
     if not above or not 1e-30 < abs(value) < 1e30:
         return None
     unit = abs(value) == 1.0
-    rest = join(Product(above, below, unit and value < 0), s.dtype)
+    rest = join(Product(above, below, (unit or divided) and value < 0), s.dtype)
     if rest.dtype != s.dtype:
         return None
-    made = rest if unit else ir.op("*", (ir.const(value, s.dtype), rest), s.dtype)
+    if divided:
+        made: ir.Scalar = ir.op(
+            "/", (rest, divisors[0] if len(divisors) == 1 else ir.const(1.0 / abs(value), s.dtype)), s.dtype
+        )
+    else:
+        made = rest if unit else ir.op("*", (ir.const(value, s.dtype), rest), s.dtype)
     return None if made is s else made
 
 
