@@ -103,7 +103,7 @@ def costs(forward: Iterable[ir.Tensor], backward: Iterable[ir.Tensor] = (), dtyp
     first = ir.schedule(tuple(forward))
     known = set(first)
     second = [x for x in ir.schedule(tuple(backward)) if x not in known]
-    counter = _Counter(BYTES[dtype])
+    counter = Counter(BYTES[dtype])
     saved = _saved(second, known)
     rows: dict[tuple[str, str, int, bool], Row] = {}
     for order, is_backward in (([*first, *(x for x in saved if x not in known)], False), (second, True)):
@@ -160,7 +160,7 @@ def _flat(order: Iterable[ir.Node]) -> Iterable[tuple[ir.Node, Size, Span]]:
             stack += [(x, times * node.length, place) for x in reversed(inner) if not isinstance(x, ir.Step)]
 
 
-class _Counter:
+class Counter:
     """Costs of single nodes."""
 
     def __init__(self, float_bytes: int):
@@ -172,10 +172,10 @@ class _Counter:
     def bytes(self, node: ir.Node) -> Size:
         if isinstance(node, ir.Along | ir.External):
             pairs = zip(node.shapes, node.dtypes, strict=True)
-            return sum((_product(shape) * self.width(dtype) for shape, dtype in pairs), 0)
+            return sum((product(shape) * self.width(dtype) for shape, dtype in pairs), 0)
         if isinstance(node, ir.Scan | ir.Custom):
             return 0  # its values are counted where they are computed, and taken apart by Part
-        return _product(node.shape) * self.width(node.dtype)
+        return product(node.shape) * self.width(node.dtype)
 
     def node(self, node: ir.Node) -> Cost:
         if ir.slice_of_input(node):
@@ -184,12 +184,12 @@ class _Counter:
             case ir.Comp():
                 ranges = (*node.shape, *node.reduced)
                 cost = self.body(node.body, ranges)
-                cost.operations += _product(ranges) if node.op in ("sum", "prod", "max", "min") else 0
+                cost.operations += product(ranges) if node.op in ("sum", "prod", "max", "min") else 0
                 cost.written = self.bytes(node)
                 return cost
             case ir.Scatter():
                 cost = self.body(node.body, node.ranges)
-                cost.operations += _product(node.ranges)
+                cost.operations += product(node.ranges)
                 cost.read += 0 if node.base is None else self.bytes(node.base)
                 cost.written = self.bytes(node)
                 return cost
@@ -198,12 +198,12 @@ class _Counter:
             case ir.External():
                 square = node.args[0].shape
                 each = MATRIX[node.op](square[-1])
-                count = _product(square[:-2]) * each
+                count = product(square[:-2]) * each
                 return Cost(count, sum((self.bytes(a) for a in node.args), 0), self.bytes(node))
         return Cost()
 
     def along(self, node: ir.Along) -> Size:
-        size = _product(node.args[0].shape)
+        size = product(node.args[0].shape)
         if node.op in ("cumsum", "cumprod", "cummax", "cummin"):
             return size
         if node.op in ("fft", "ifft"):
@@ -212,25 +212,37 @@ class _Counter:
 
     def body(self, root: ir.Scalar, ranges: tuple[Size, ...]) -> Cost:
         """Each operation over the variables that it depends on; each element that is read once."""
-        depends: dict[ir.Scalar, frozenset[int]] = {}
-        cost = Cost()
-        touched: dict[ir.Tensor, list[Size]] = {}
+        cost = Cost(read=sum(self.touched(root, ranges).values(), 0))
+        depends = _depends(root)
         for s in ir.scalars(root):
-            below = frozenset[int]().union(*(depends[x] for x in ir.operands(s)))
-            match s:
-                case ir.Var():
-                    below = frozenset((s.number,))
-                case ir.Read():
-                    for place in s.places:
-                        if isinstance(place, ir.Affine):
-                            below |= {n for n, _ in place.terms}
-                    touched.setdefault(s.tensor, []).append(_elements(s, ranges, depends))
-                case ir.Op() if is_float(s.dtype) and s.name not in FREE:
-                    cost.operations += _product(ranges[n] for n in below) * max(1, len(s.args) - 1)
-            depends[s] = below
-        for tensor, counts in touched.items():
-            cost.read += _largest(counts) * self.width(tensor.dtype)
+            if isinstance(s, ir.Op) and is_float(s.dtype) and s.name not in FREE:
+                cost.operations += product(ranges[n] for n in depends[s]) * max(1, len(s.args) - 1)
         return cost
+
+    def touched(self, root: ir.Scalar, ranges: tuple[Size, ...]) -> dict[ir.Tensor, Size]:
+        """The bytes of each tensor that a body reads."""
+        depends = _depends(root)
+        counts: dict[ir.Tensor, list[Size]] = {}
+        for s in ir.scalars(root):
+            if isinstance(s, ir.Read):
+                counts.setdefault(s.tensor, []).append(_elements(s, ranges, depends))
+        return {tensor: _largest(found) * self.width(tensor.dtype) for tensor, found in counts.items()}
+
+
+def _depends(root: ir.Scalar) -> dict[ir.Scalar, frozenset[int]]:
+    """The variables that each scalar of a body depends on."""
+    depends: dict[ir.Scalar, frozenset[int]] = {}
+    for s in ir.scalars(root):
+        below = frozenset[int]().union(*(depends[x] for x in ir.operands(s)))
+        match s:
+            case ir.Var():
+                below = frozenset((s.number,))
+            case ir.Read():
+                for place in s.places:
+                    if isinstance(place, ir.Affine):
+                        below |= {n for n, _ in place.terms}
+        depends[s] = below
+    return depends
 
 
 def _elements(read: ir.Read, ranges: tuple[Size, ...], depends: Mapping[ir.Scalar, frozenset[int]]) -> Size:
@@ -245,7 +257,7 @@ def _elements(read: ir.Read, ranges: tuple[Size, ...], depends: Mapping[ir.Scala
                 variables.add(place.terms[0][0])
             else:
                 axes.append(size)
-    return _product((*axes, *(ranges[n] for n in sorted(variables))))
+    return product((*axes, *(ranges[n] for n in sorted(variables))))
 
 
 def _largest(counts: list[Size]) -> Size:
@@ -253,7 +265,7 @@ def _largest(counts: list[Size]) -> Size:
     return extreme("max", counts)
 
 
-def _product(sizes: Iterable[Size]) -> Size:
+def product(sizes: Iterable[Size]) -> Size:
     result: Size = 1
     for size in sizes:
         result = result * size

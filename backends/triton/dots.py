@@ -39,8 +39,8 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
     }
     grid = dot_axes(body, kernel, extents, blocks)
     names = {d.node: body.fresh(name_of(d.node, "total")) for d in kernel.dots}
-    for name in names.values():
-        body.line(f"{name} = tl.zeros((BLOCK_ROWS, BLOCK_COLUMNS), {body.float_type})")
+    for dot in kernel.dots:
+        body.line(f"{names[dot.node]} = tl.zeros((BLOCK_ROWS, BLOCK_COLUMNS), {body.float_of(dot.left, dot.right)})")
     for variables, extent in inners.items():
         dot_loop(body, kernel, variables, extent, blocks["BLOCK_INNER"], names)
     for node, member in kernel.members.items():
@@ -50,7 +50,8 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
             store(body, member, text)
     # a program holds a tile of sums for each contraction: eight warps keep it in registers
     warps = 4 if blocks["BLOCK_ROWS"] == blocks["BLOCK_COLUMNS"] == 16 else 8
-    return KernelText(wish_of(kernel) + "_dot", body, blocks, grid, warps, 2, list(kernel.stored), list(kernel.members))
+    outputs, spans = list(kernel.stored), list(kernel.members)
+    return KernelText(wish_of(kernel) + "_dot", body, blocks, grid, warps, 1, outputs, spans, kernel)
 
 
 def dot_axes(body: Body, kernel: Kernel, extents: Mapping[str, Size], blocks: Mapping[str, int | str]) -> list[str]:
@@ -92,6 +93,7 @@ def dot_loop(
             half = half_of(body, dot.left, dot.right)
             left = side(body, dot.left, (0, 1), inner, ("BLOCK_ROWS", "BLOCK_INNER"), half=half)
             right = side(body, dot.right, (1, 2), inner, ("BLOCK_INNER", "BLOCK_COLUMNS"), half=half)
+            left, right = same_kind(body, (dot.left, left), (dot.right, right)) if half is None else [left, right]
             name = names[dot.node]
             body.line(f"{name} = {dot_text(half, left, right, name)}")
     body.close()
@@ -116,18 +118,26 @@ def dot_text(half: str | None, *arguments: str) -> str:
     return f"tl.dot({', '.join(arguments)})" if half else f'tl.dot({", ".join(arguments)}, input_precision="ieee")'
 
 
+def same_kind(body: Body, *sides: tuple[ir.Scalar, str]) -> list[str]:
+    """Both sides of a product as numbers of one kind: an f64 among f32 makes it one of f64."""
+    kind = body.float_of(*(s for s, _ in sides))
+    return [code if body.float_of(s) == kind else f"({code}).to({kind})" for s, code in sides]
+
+
 def side(
     body: Body, s: ir.Scalar, axes: tuple[int, int], inner: Axis, shape: tuple[str, str], depth: int = 1,
-    half: str | None = None,
+    half: str | None = None, vanishes: bool = False,
 ) -> str:  # fmt: skip
-    """One side of a contraction over its full tile, 0 outside the inner axis."""
+    """One side of a contraction over its full tile, 0 outside the inner axis; `vanishes`: it is so by itself."""
+    if axes[0] > axes[1]:  # the tile as it is loaded for another contraction, turned
+        return f"tl.trans({side(body, s, axes[::-1], inner, shape[::-1], depth, half)})"
     kept = body.loaded_as(s, half) if half else None
     if kept is not None and kept.axes == axes and body.zero_outside(s):
         return kept.code
     text = body.converted(s, "float")
     if text.axes == axes and body.zero_outside(s):
         return text.code if half is None else body.cast(text, HALF[half]).code
-    mask = body.mask(inner.number)
+    mask = None if vanishes else body.mask(inner.number)
     line = aligned([body.exact(text), Text("", axes)])[0][0]
     if mask is not None:
         guard = aligned([mask, Text("", axes)])[0][0]

@@ -95,6 +95,10 @@ class Frame:
     def float_type(self) -> str:
         return "tl.float64" if self.dtype == "f64" else "tl.float32"
 
+    def float_of(self, *scalars: ir.Scalar) -> str:
+        """The type of a float that these are made of."""
+        return "tl.float64" if any(s.dtype == "f64" for s in scalars) else self.float_type
+
     def fresh(self, wish: str) -> str:
         base = re.sub(r"\W+", "_", wish).strip("_") or "value"
         if base[0].isdigit():

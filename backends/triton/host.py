@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -76,7 +77,7 @@ class Registry:
 
     def text(self, kernel: KernelText) -> str:
         body = kernel.body
-        numbers = [*body.steps.values(), *body.numbers]
+        numbers = [*body.steps.values(), *kernel.numbers()]
         arguments = [*body.pointers.values(), *(f"{n}: tl.int64" for n in numbers)]
         if body.random:
             arguments.append("seed")
@@ -84,14 +85,14 @@ class Registry:
         arguments += [f"{b}: tl.constexpr" for b in kernel.blocks]
         same = f"(do_not_specialize=[{', '.join(repr(n) for n in numbers)}])".replace("'", '"') if numbers else ""
         lines = [f"@triton.jit{same}", *wrapped("def KERNEL(", arguments, "):")]
-        lines += [f"    {x}" for x in spec_lines(kernel.spans)]
-        lines += [f"    {x}" for x in kernel.lines()]
+        lines += [f"    {x}" for x in (*spec_lines(kernel.spans), *shape_lines(kernel))]
+        lines += [y for x in kernel.lines() for y in folded(f"    {x}")]
         return "\n".join(lines)
 
     def described(self, kernel: KernelText) -> dict[str, object]:
         body = kernel.body
         signature = {name: POINTER[self.storage(body.kept(t))] for t, name in body.pointers.items()}
-        signature |= dict.fromkeys([*body.steps.values(), *body.numbers], "i64")
+        signature |= dict.fromkeys([*body.steps.values(), *kernel.numbers()], "i64")
         if body.random:
             signature["seed"] = "i64"
         lines = sorted({f"{file(s)}:{s.line}" for s in spans_of(kernel.spans)})
@@ -117,13 +118,67 @@ def spec_lines(nodes: Sequence[ir.Node]) -> list[str]:
     """The lines of the spec that a kernel computes, as comments."""
     out: dict[str, None] = {}
     for node in nodes:
-        span = getattr(node, "span", NOWHERE)
+        span, name = getattr(node, "span", NOWHERE), str(getattr(node, "name", ""))
+        gradient = "gradient of " if name.startswith("d_") else ""
         if span.source.text:
-            gradient = "gradient of " if str(getattr(node, "name", "")).startswith("d_") else ""
-            out[
-                f"# {gradient}{file(span)}:{span.line}  {' '.join(span.source.line(span.line).split('#')[0].split())}"
-            ] = None
+            line = " ".join(span.source.line(span.line).split("#")[0].split())
+            out[f"# {gradient}{file(span)}:{span.line}  {line}"] = None
+        elif gradient:
+            out[f"# gradient of {name.removeprefix('d_')}"] = None
     return [line if len(line) <= 112 else line[:109] + "..." for line in out]
+
+
+def shape_lines(kernel: KernelText) -> list[str]:
+    """What a kernel reads and writes, with shapes, as a comment: `# x [N, 64], scale [64] -> y [N, 64]`."""
+    body = kernel.body
+    shapes: tuple[dict[str, list[str]], ...] = ({}, {})
+    for tensor, pointer in body.pointers.items():
+        shape = getattr(tensor, "shape", ())[body.layered.get(tensor, 0) :]
+        inner = ", ".join(size_code(s) for s in shape)
+        shapes[tensor in kernel.outputs].setdefault(inner, []).append(re.sub(r"_ptr(?=_\d+$|$)", "", pointer))
+    reads, writes = (", ".join(f"{' '.join(v)} [{k}]" for k, v in group.items()) for group in shapes)
+    return textwrap.wrap(f"{reads} -> {writes}", 108, initial_indent="# ", subsequent_indent="#     ")
+
+
+#: a line of a kernel is no longer than this, where it can be broken
+LONGEST_LINE = 112
+
+
+def folded(line: str) -> list[str]:
+    """A long line broken inside the call that ends it, at its arguments.
+
+    >>> len(folded("    y = tl.load(" + "a" * 50 + ", mask=" + "b" * 50 + ")"))
+    3
+    """
+    opening = call_at_end(line)
+    if len(line) <= LONGEST_LINE or opening is None:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    return wrapped(f"{line.lstrip()[: opening - len(indent) + 1]}", arguments_of(line[opening + 1 : -1]), ")", indent)
+
+
+def call_at_end(line: str) -> int | None:
+    """Where the arguments begin of the call with which a line ends."""
+    if not line.endswith(")"):
+        return None
+    depth = 0
+    for k in range(len(line) - 1, -1, -1):
+        depth += (line[k] in ")]") - (line[k] in "([")
+        if depth == 0:
+            return k if k > 0 and (line[k - 1].isalnum() or line[k - 1] == "_") else None
+    return None
+
+
+def arguments_of(text: str) -> list[str]:
+    """The arguments of a call, taken apart."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += (c in "([") - (c in ")]")
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [p.strip() for p in parts]
 
 
 def wrapped(head: str, items: Sequence[str], tail: str, indent: str = "") -> list[str]:
@@ -139,6 +194,15 @@ def wrapped(head: str, items: Sequence[str], tail: str, indent: str = "") -> lis
             row = ""
         row += f"{item}, "
     return [*lines, f"{indent}    {row.rstrip()}", f"{indent}{tail}"]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch in a host function, and how often one call makes it."""
+
+    name: str
+    text: KernelText
+    times: Size
 
 
 @dataclass
@@ -159,6 +223,11 @@ class Host:
     #: parameters of equal layers: how the one of a layer is written, and the number of loops around it
     layered: dict[ir.Node, tuple[str, int]] = field(default_factory=dict)
     launches: int = 0
+    launched: list[Launch] = field(default_factory=list)
+    #: tensors that the function allocates
+    buffers: list[tuple[str, tuple[Size, ...]]] = field(default_factory=list)
+    #: how often the lines at hand run
+    times: Size = 1
     random: bool = False
     last_comment: str = ""
 
@@ -212,6 +281,7 @@ class Host:
             return name
         name = self.fresh(wish or name_of(node))
         self.names[node] = name
+        self.buffers.append((node.dtype, node.shape))
         dtype = self.registry.shown(node.dtype)
         self.line(f"{name} = torch.empty({self.shape(node.shape)}, dtype={dtype}, device=device)")
         return name
@@ -236,7 +306,7 @@ class Host:
             for t in body.pointers
         ]
         arguments += [self.steps[s.scan] for s in body.steps]
-        arguments += list(body.numbers)
+        arguments += text.numbers()
         if body.random:
             arguments.append("seed")
             self.random = True
@@ -246,6 +316,7 @@ class Host:
         for line in wrapped(f"{name}[({grid})](", arguments, ")"):
             self.line(line)
         self.launches += 1
+        self.launched.append(Launch(name, text, self.times))
 
     # ---- other nodes
 
@@ -323,11 +394,13 @@ class Host:
         length = size_code(scan.length)
         for result in scan.results:
             name = self.fresh(f"{word(result.name or 'step')}_steps")
+            self.buffers.append((result.dtype, (scan.length, *result.shape)))
             shape, dtype = self.shape((scan.length, *result.shape)), self.registry.shown(result.dtype)
             self.line(f"{name} = torch.empty({shape}, dtype={dtype}, device=device)")
             stacked.append(name)
         self.line(f"for {counter} in {f'reversed(range({length}))' if scan.reverse else f'range({length})'}:")
         self.indent += 1
+        self.times, outer = self.times * scan.length, self.times
         self.last_comment = ""
         before = dict(self.names)
         self.steps[scan.number] = counter
@@ -348,6 +421,7 @@ class Host:
         if changed:
             self.line(f"{', '.join(a for a, _ in changed)} = {', '.join(b for _, b in changed)}")
         self.indent -= 1
+        self.times = outer
         self.names = before
         self.last_comment = ""
         self.parts[scan] = [*stacked, *carries]

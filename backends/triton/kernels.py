@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -27,9 +28,18 @@ class KernelText:
     stages: int = 2
     outputs: list[ir.Tensor] = field(default_factory=list)
     spans: list[ir.Node] = field(default_factory=list)
+    #: what it computes, where that is comprehensions
+    form: Kernel | None = None
+    #: tiles of a streaming kernel, once for each run over the columns that computes them
+    tiles: list[Member] = field(default_factory=list)
 
     def lines(self) -> list[str]:
         return self.body.scopes[0]
+
+    def numbers(self) -> list[str]:
+        """The sizes that the lines use, which the host passes."""
+        words = set(re.findall(r"\w+", "\n".join(self.lines())))
+        return [n for n in self.body.numbers if n in words]
 
 
 def power_of_two(n: int) -> int:
@@ -81,6 +91,8 @@ def new_body(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Body
 
 def output_pointers(kernel: Kernel, body: Body) -> None:
     for node in kernel.stored:
+        if f"{name_of(node)}_ptr" in body.taken:  # the kernel reads another value of that name
+            body.pointers[node] = body.fresh(f"{name_of(node)}_out_ptr")
         body.pointer(node)
 
 
@@ -138,5 +150,7 @@ def map_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
         if node in kernel.stored:
             store(body, member, text)
     work = sum(1 for m in kernel.members.values() for _ in ir.scalars(m.body))
-    warps = 4 if work < HEAVY else 8
-    return KernelText(wish_of(kernel) + "_map", body, blocks, grid, warps, 1, list(kernel.stored), list(kernel.members))
+    divides = wide(sizes) and any("//" in line or "%" in line for line in body.scopes[0])  # 64 bits: a subroutine
+    warps = min(8 if work >= HEAVY or divides else 4, max(1, int(blocks.get("BLOCK", 32)) // 32))
+    outputs, spans = list(kernel.stored), list(kernel.members)
+    return KernelText(wish_of(kernel) + "_map", body, blocks, grid, warps, 1, outputs, spans, kernel)

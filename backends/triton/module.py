@@ -24,6 +24,7 @@ from dslc.backends.triton.torch_module import module_parts
 from dslc import pipeline
 from dslc.check import program as p
 from dslc.ir import nodes as ir
+from dslc.ir.build import Unit
 from dslc.ir.interning import compilation
 from dslc.kernels.narrow import HALVES, OPEN
 from dslc.kernels.prepare import prepared
@@ -36,22 +37,9 @@ def generate(
     atomic: bool = False,
 ) -> str:  # fmt: skip
     """The text of the module of a model, with training when the spec has a `train` for it."""
-    registry, random = Registry(dtype, atomic), False
-    # a value has the name and the line of its statement in this function, whatever another one calls it
-    with compilation():
-        program = pipeline.forward(model)
-        unit = program.unit
-        functions = [forward_function(registry, model, program)]
-        tables = [parameter_table(registry, unit), *init_functions(registry, unit)]
-    if train is not None:
-        with compilation():
-            program = pipeline.training(train)
-            unit = program.unit
-            functions.append(gradient_function(registry, train, program))
-            random = functions[-1].host.random
-            tables = [parameter_table(registry, unit), *init_functions(registry, unit)]
-        with compilation():
-            functions.append(evaluation_function(registry, train, pipeline.evaluation(train)))
+    registry = Registry(dtype, atomic)
+    unit, functions, tables = host_functions(registry, model, train)
+    random = any(f.name == "loss_grad_metrics" and f.host.random for f in functions)
     with compilation():
         made = module_parts(registry, model, functions[0].host.random)
     if made is not None:
@@ -78,6 +66,27 @@ def generate(
     parts.append("# ---- the model ----\n\n\n" + "\n\n\n".join(b.strip("\n") for b in blocks))
     parts.append(manifest(registry, functions))
     return "\n\n\n".join(parts) + "\n"
+
+
+def host_functions(
+    registry: Registry, model: p.Instance, train: p.TrainProgram | None
+) -> tuple[Unit, list[Function], list[str]]:
+    """The functions that launch the kernels of a model and of its training, and the tables of its parameters.
+
+    A value has the name and the line of its statement in each function, whatever another one calls it.
+    """
+    with compilation():
+        program = pipeline.forward(model)
+        functions = [forward_function(registry, model, program)]
+        tables = [parameter_table(registry, program.unit), *init_functions(registry, program.unit)]
+    if train is not None:
+        with compilation():
+            program = pipeline.training(train)
+            functions.append(gradient_function(registry, train, program))
+            tables = [parameter_table(registry, program.unit), *init_functions(registry, program.unit)]
+        with compilation():
+            functions.append(evaluation_function(registry, train, pipeline.evaluation(train)))
+    return program.unit, functions, tables
 
 
 def manifest(registry: Registry, functions: Sequence[Function]) -> str:

@@ -121,7 +121,13 @@ class Reads(Frame):
         axis = next(a for a in self.axes if a.number == number and not a.single)
         if not axis.ragged:
             return None
-        return self.on(axis, f"{axis.name} < {self.size(axis.extent)}", COMPARE)
+        key = ("mask", axis.name)
+        known = self.recall(key)
+        if known is None:
+            wish = {"rows": "row_mask", "columns": "column_mask", "i": "mask"}.get(axis.name, f"{axis.name}_mask")
+            known = self.named(wish, self.on(axis, f"{axis.name} < {self.size(axis.extent)}", COMPARE))
+            self.memo[axis.depth][key] = known
+        return known
 
     def offset(self, places: Sequence[ir.Place], shape: Sequence[Size]) -> tuple[Text, list[Text]]:
         """Where an element stands in memory, row-major, and tests that it is inside."""
@@ -135,8 +141,9 @@ class Reads(Frame):
                 for number, coefficient in place.terms:
                     linear[number] = tidy(linear.get(number, 0) + coefficient * stride)
                 constant = tidy(constant + place.offset * stride)
-                if self.may_leave(place, size):
-                    tests += self.inside(self.position(place), size)
+                below, beyond = self.may_leave(place, size)
+                if below or beyond:
+                    tests += self.inside(self.position(place), size, below, beyond)
             else:
                 position, good = self.placed(place, size)
                 tests += good
@@ -149,10 +156,10 @@ class Reads(Frame):
             parts.append(Text(self.size(constant), (), PLUS))
         return total(parts), tests
 
-    def may_leave(self, place: ir.Affine, size: Size) -> bool:
-        """Can a place be outside? Only what has an `else` is looked at: the rest was proved inside."""
+    def may_leave(self, place: ir.Affine, size: Size) -> tuple[bool, bool]:
+        """Can a place be below 0, or beyond the end? Only reads with an `else` can: the rest was proved inside."""
         if not self.guarded:
-            return False
+            return False, False
         least: Size = place.offset
         most: Size = place.offset
         for number, coefficient in place.terms:
@@ -165,19 +172,17 @@ class Reads(Frame):
             else:
                 most = tidy(most + reach)
         gap = tidy(size - 1 - most)
-        return not (surely_at_least_zero(least) and surely_at_least_zero(gap))
+        return not surely_at_least_zero(least), not surely_at_least_zero(gap)
 
     def variable_size(self, number: int) -> Size:
         axis = self.axis_of(number)
         return axis.sizes[axis.variables.index(number)]
 
-    def inside(self, position: Text, size: Size) -> list[Text]:
+    def inside(self, position: Text, size: Size, below: bool = True, beyond: bool = True) -> list[Text]:
         if not re.fullmatch(r"\w+(\[[\w:, ]+\])?", position.code):
             position = self.named("at", position)
-        return [
-            Text(f"{position.at(BIT)} >= 0", position.axes, COMPARE, position.depth),
-            Text(f"{position.at(BIT)} < {self.size(size)}", position.axes, COMPARE, position.depth),
-        ]
+        tests = ([">= 0"] if below else []) + ([f"< {self.size(size)}"] if beyond else [])
+        return [Text(f"{position.at(BIT)} {test}", position.axes, COMPARE, position.depth) for test in tests]
 
     def position(self, place: ir.Affine) -> Text:
         """An affine place before it is divided, as a number."""

@@ -25,6 +25,7 @@ from dslc.backends.triton.text import ATOM, BIT, COMPARE, HALF, Text, aligned, i
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel, Member
 from dslc.kernels.group import short
+from dslc.kernels.sums import free
 from dslc.sizes import Size
 
 
@@ -65,13 +66,40 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], part
         grid.append(str(PARTS))
         reduced_part(body, kernel, axis, columns, parts)
         wish = "_".join(dict.fromkeys(name_of(n) for n in kernel.members))
-        return KernelText(wish + "_parts", body, blocks, grid, 4, 1, list(parts.values()), list(kernel.members))
+        return KernelText(wish + "_parts", body, blocks, grid, 4, 1, list(parts.values()), list(kernel.members), kernel)
     else:
         looped(body, kernel, axis, columns)
-    warps = 4 if column_block <= 2048 else 8
-    return KernelText(
-        wish_of(kernel) + "_rows", body, blocks, grid, warps, 1, list(kernel.stored), list(kernel.members)
-    )
+    warps = 4 if column_block <= 2048 and live_tiles(kernel, dtype) <= MOST_LIVE and not turns(kernel) else 8
+    outputs, spans = list(kernel.stored), list(kernel.members)
+    return KernelText(wish_of(kernel) + "_rows", body, blocks, grid, warps, 1, outputs, spans, kernel)
+
+
+#: with more full tiles than this, a program has eight warps: a thread then holds half as much of each
+MOST_LIVE = 2
+
+
+def live_tiles(kernel: Kernel, dtype: str) -> int:
+    """How many values of the size of a tile a program reads or adds up, about as many as are alive; an f64 is two."""
+    rows, columns = set(kernel.rows), set(kernel.columns)
+    found: dict[object, int] = {}
+    for m in kernel.members.values():
+        for s in ir.scalars(m.body):
+            if isinstance(s, ir.Read) and s.tensor not in kernel.members and free(s) & rows and free(s) & columns:
+                found[s] = words(s.dtype, dtype)
+        if m.node.op is not None and not short([kernel.sizes[v] for v in kernel.columns]):
+            found[m.node] = words(m.node.dtype, dtype)
+    return sum(found.values())
+
+
+def words(kind: str, dtype: str) -> int:
+    """How many registers a number takes, in a module of this dtype."""
+    return 2 if kind in ("f64", "i64") or (kind == "float" and dtype == "f64") else 1
+
+
+def turns(kernel: Kernel) -> bool:
+    """Does a kernel have sines? Those of large numbers need many registers for a short time."""
+    bodies = [m.body for m in kernel.members.values()]
+    return any(isinstance(s, ir.Op) and s.name in ("sin", "cos", "tan") for body in bodies for s in ir.scalars(body))
 
 
 #: into how many parts long columns are split where there are few rows

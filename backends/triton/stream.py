@@ -7,7 +7,7 @@ is multiplied by exp(m - m').
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dslc.backends.triton.body import Axis, Body, product
 from dslc.backends.triton.dots import dot_text, half_of, side
@@ -30,9 +30,18 @@ from dslc.ir.rewrite import Change, keep
 from dslc.kernels.contract import factors
 from dslc.kernels.form import Kernel, Member
 from dslc.kernels.sides import contraction_sides
-from dslc.kernels.vanish import triangle
+from dslc.kernels.vanish import triangle, value_given
 
-ROWS, COLUMNS = 0, 20
+ROWS, SHORT, COLUMNS = 0, 10, 20
+#: short axes of this length and more take so many registers that a program gets more warps
+WIDE = 64
+#: and fewer rows, where it holds this many tiles of rows by a short axis
+MOST_HELD = 4
+
+
+def held(kernel: Kernel) -> int:
+    """Tiles of rows by a short axis that a program holds during a run: one side of each tile, and what is summed up."""
+    return len(kernel.tiles) + sum(1 for m in kernel.members.values() if m.node.op and set(m.axes) - {*kernel.space})
 
 
 @dataclass
@@ -47,6 +56,7 @@ class Streaming:
     short: dict[tuple[int, ...], Axis]
     #: the first row of the program
     first_row: str
+    computed: list[Member] = field(default_factory=list)
 
 
 def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> KernelText:
@@ -63,8 +73,10 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
     rows, columns = (product([sizes[v] for v in axis]) for axis in (kernel.rows, kernel.columns))
     batch = product([sizes[v] for v in kernel.batch])
     side_length = 16 if dtype == "f64" else 32
-    blocks: dict[str, int | str] = {"BLOCK_ROWS": side_length, "BLOCK_COLUMNS": side_length}
-    grid = count_text(rows, side_length)
+    wide = any(product([sizes[v] for v in axis]) >= WIDE for axis in kernel.short)  # type: ignore[operator]
+    row_block = min(side_length, 16) if wide and held(kernel) >= MOST_HELD else side_length
+    blocks: dict[str, int | str] = {"BLOCK_ROWS": row_block, "BLOCK_COLUMNS": side_length}
+    grid = count_text(rows, row_block)
     pid = "tl.program_id(0)"
     if kernel.batch:
         axis = Axis(-1, body.fresh("batch"), kernel.batch, tuple(sizes[v] for v in kernel.batch), 0, False, True)
@@ -74,7 +86,7 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
         pid = f"(tl.program_id(0) % {tiles})"
         grid = f"{atom(size_code(batch))} * {grid}"
     row_axis = Axis(
-        ROWS, body.fresh("rows"), kernel.rows, tuple(sizes[v] for v in kernel.rows), 0, ragged(rows, side_length)
+        ROWS, body.fresh("rows"), kernel.rows, tuple(sizes[v] for v in kernel.rows), 0, ragged(rows, row_block)
     )
     body.axes.append(row_axis)
     first_row = body.fresh("first")
@@ -91,12 +103,12 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
     body.axes.append(column_axis)
     stream = Streaming(kernel, body, column_axis, blocks, {}, first_row)
     for tile, m in kernel.tiles.items():
-        short_axis(stream, m.reduced, 10)
+        short_axis(stream, m.reduced)
         body.tiles[tile] = lambda t=m: block_of(stream, t)  # type: ignore[misc]
     for m in kernel.members.values():
         new = tuple(v for v in m.axes if v not in kernel.batch and v not in kernel.rows)
         if new and m.node.op is not None:
-            short_axis(stream, new, 30)
+            short_axis(stream, new)
     waiting = list(kernel.members.values())
     while waiting:
         now = ready(waiting, kernel)
@@ -110,8 +122,8 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
             now = [m for m in waiting if m in now or m.node in scaled]
             one_pass(stream, now, scaled, size_code(columns))
         waiting = [m for m in waiting if m not in (maps or now)]
-    # with several tiles alive at a time, eight warps keep them in registers
-    warps = 4 if len(kernel.tiles) < 2 or dtype in HALF else 8
+    # with several tiles alive at a time, or long sums of them, eight warps keep them in registers
+    warps = 4 if (len(kernel.tiles) < 2 and not wide) or dtype in HALF else 8
     return KernelText(
         wish_of(kernel) + "_stream",
         body,
@@ -121,6 +133,8 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
         1,
         list(kernel.stored),
         [*kernel.tiles, *kernel.members],
+        kernel,
+        stream.computed,
     )
 
 
@@ -131,7 +145,7 @@ def finish(stream: Streaming, m: Member, text: Text) -> None:
         store(stream.body, m, text)
 
 
-def short_axis(stream: Streaming, variables: tuple[int, ...], number: int) -> Axis:
+def short_axis(stream: Streaming, variables: tuple[int, ...]) -> Axis:
     """An axis that is held as a whole; members whose axes are of one size share the block."""
     if variables in stream.short:
         return stream.short[variables]
@@ -139,9 +153,9 @@ def short_axis(stream: Streaming, variables: tuple[int, ...], number: int) -> Ax
     sizes = tuple(stream.kernel.sizes[v] for v in variables)
     extent = product(sizes)
     block = block_for(extent, 16, 1 << 20)
-    name = body.fresh("width" if number == 10 else "depth")
+    name = body.fresh("width")
     stream.blocks[f"BLOCK_{name.upper()}"] = block
-    axis = Axis(number + len(stream.short), name, variables, sizes, 0, ragged(extent, block))
+    axis = Axis(SHORT + len(stream.short), name, variables, sizes, 0, ragged(extent, block))
     body.axes.append(axis)
     stream.short[variables] = axis
     body.line(f"{name} = tl.arange(0, BLOCK_{name.upper()})")
@@ -167,6 +181,7 @@ def two_sides(stream: Streaming, m: Member) -> tuple[ir.Scalar, ir.Scalar]:
 def block_of(stream: Streaming, m: Member) -> Text:
     """A block of a tile: rows by columns."""
     body = stream.body
+    stream.computed.append(m)
     first, second = two_sides(stream, m)
     inner = stream.short[m.reduced]
     width = f"BLOCK_{inner.name.upper()}"
@@ -225,14 +240,23 @@ def one_pass(stream: Streaming, members: list[Member], scaled: dict[ir.Comp, Res
     body.open(f"for {start} in range({limits(stream, members, columns)}, BLOCK_COLUMNS):")
     body.line(f"{axis.name} = {start} + tl.arange(0, BLOCK_COLUMNS)")
     factors_: dict[ir.Node, str] = {}
+    #: formulas whose value is known beyond the last column
+    outside: dict[ir.Scalar, float | bool | None] = {}
     for m in sorted(members, key=lambda x: x.node.op == "sum"):
         name = names[m.node]
         assert m.node.op is not None
         if contraction_sides(m.node) is not None:
             grown = name if m.node not in scaled else f"{name} * {factors_[scaled[m.node].peak.node]}[:, None]"
-            dot_step(stream, m, name, grown)
+            dot_step(stream, m, name, grown, outside)
             continue
-        tile = masked_tile(body, m.node, m, body.scalar(m.body), axis, stream.kernel)
+        tile = body.scalar(m.body)
+        if not vanishes(m.body, outside):
+            tile = masked_tile(body, m.node, m, tile, axis, stream.kernel)
+        if m.node.op == "max" and axis.ragged and not tile.code.isidentifier():
+            # what follows from the masked tile is neutral outside too
+            tile = body.named(f"{name}_tile", tile)
+            body.done[tile.depth][m.body] = tile
+            outside[m.body] = float("-inf")
         value = reduced(body, m.node, tile, axis)
         if m.node.op == "sum":
             grown = name if m.node not in scaled else f"{name} * {factors_[scaled[m.node].peak.node]}"
@@ -267,14 +291,22 @@ def limits(stream: Streaming, members: list[Member], columns: str) -> str:
     return f"0, {columns}"
 
 
-def dot_step(stream: Streaming, m: Member, name: str, grown: str) -> None:
+def vanishes(s: ir.Scalar, outside: Mapping[ir.Scalar, float | bool | None]) -> bool:
+    """Is a term of a sum 0 beyond the last column?"""
+    return bool(outside) and value_given(s, outside.get) == 0
+
+
+def dot_step(
+    stream: Streaming, m: Member, name: str, grown: str, outside: Mapping[ir.Scalar, float | bool | None]
+) -> None:
     """A contraction of a tile with a second tensor: one block of it."""
     body = stream.body
     first, second = two_sides(stream, m)
     new = tuple(v for v in m.axes if v not in stream.kernel.batch and v not in stream.kernel.rows)
     short = stream.short[new]
     half = half_of(body, first, second)
-    left = side(body, first, (ROWS, COLUMNS), stream.columns, ("BLOCK_ROWS", "BLOCK_COLUMNS"), 1, half)
+    tile = ("BLOCK_ROWS", "BLOCK_COLUMNS")
+    left = side(body, first, (ROWS, COLUMNS), stream.columns, tile, 1, half, vanishes(first, outside))
     depth = f"BLOCK_{short.name.upper()}"
     right = side(body, second, (COLUMNS, short.number), stream.columns, ("BLOCK_COLUMNS", depth), 1, half)
     body.line(f"{name} = {dot_text(half, left, right, grown)}")

@@ -86,13 +86,19 @@ def name_of(node: ir.Node, default: str = "value") -> str:
     name = str(getattr(node, "name", ""))
     if name:
         return word(name)
+    if isinstance(node, ir.Part) and isinstance(node.of, ir.Scan) and node.number < len(node.of.results):
+        return name_of(node.of.results[node.number], default)
     span = getattr(node, "span", NOWHERE)
     if span.source.text:
         left = re.match(r"\s*(\w+)(\[[^=]*\])?\s*[+]?=[^=]", span.source.line(span.line))
         if left:
             return left[1]
     op = getattr(node, "op", None)
-    return op if isinstance(op, str) and op.isidentifier() else default
+    return REDUCED.get(op, op) if isinstance(op, str) and op.isidentifier() else default
+
+
+#: names of reductions that the spec gives none: those of the operations are Python's
+REDUCED = {"max": "peak", "min": "least", "sum": "total", "prod": "product"}
 
 
 #: names with a meaning of their own in host functions

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dslc.cli.arguments import setting
-from dslc.cli.compile import DTYPE, MODEL, SPEC
+from dslc.cli.compile import BACKEND, DTYPE, MODEL, SPEC
 
 if TYPE_CHECKING:
     from dslc.check import program as p
@@ -36,7 +36,12 @@ COLUMNS = ("operations", "read", "written", "saved")
 @click.option("--json", "as_json", is_flag=True, help="Print the costs as JSON on standard output.")
 @DTYPE
 @MODEL
-def cost(spec: Path, given: dict[str, object], inference: bool, as_json: bool, dtype: str, model: str | None) -> None:
+@BACKEND
+@click.option("--resources", is_flag=True, help="With -b triton: registers, shared memory and spills on three GPUs.")
+def cost(
+    spec: Path, given: dict[str, object], inference: bool, as_json: bool, dtype: str, model: str | None, backend: str,
+    resources: bool,
+) -> None:  # fmt: skip
     """Count operations, bytes and parameters of SPEC, for each value that it names.
 
     \b
@@ -44,6 +49,7 @@ def cost(spec: Path, given: dict[str, object], inference: bool, as_json: bool, d
         dslc cost mlp.dsl
         dslc cost mlp.dsl --set N=64 --set hidden=512
         dslc cost gpt.dsl --set N=8 --set T=128 --json
+        dslc cost gpt.dsl --set N=8 --set T=1024 -b triton --resources
 
     Sizes that are not set stay symbols, and costs are formulas of them. A row is a value that an equation names,
     with the parts of its formula, or a gradient (its line begins with d). "operations" counts arithmetic and
@@ -53,12 +59,29 @@ def cost(spec: Path, given: dict[str, object], inference: bool, as_json: bool, d
     With --json, standard output holds one object: "version" (1), "parameters" and "parameter_bytes", "sizes" (the
     open ones), "rows" ("name", "file", "line", "backward", "count" and the four costs) and "total" (of "forward",
     "backward" and "all"). A cost is a number, or a formula as a string.
+
+    With -b triton, a row is a kernel of the function that infers or of the one that trains: how often it is launched,
+    operations, bytes, and operations for each byte ("intensity"); "buffers" are the bytes of what a function
+    allocates. --resources compiles the kernels, without a GPU, for cuda 80, cuda 90 and hip gfx942.
     """
     import json
 
     from dslc.cli.compiled import chosen, spec_errors
 
+    if resources and backend != "triton":
+        raise click.UsageError("--resources tells about kernels: add -b triton")
     settings, sizes = sorted_settings(spec, given, model)
+    if backend == "triton":
+        from dslc.cli.kernel_cost import kernel_report, show_kernels
+
+        with spec_errors(as_json, JSON_VERSION):
+            checked, instance, train = chosen(spec, settings, model)
+            made = kernel_report(checked, instance, None if inference else train, spec, sizes, dtype, resources)
+        if as_json:
+            click.echo(json.dumps(made, indent=2))
+        else:
+            show_kernels(made)
+        return
     with spec_errors(as_json, JSON_VERSION):
         _, instance, train = chosen(spec, settings, model)
         unit, rows = counted(instance, None if inference else train, dtype)

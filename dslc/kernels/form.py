@@ -13,6 +13,7 @@ without a trip through memory; `stored` are those that others need.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from dslc.ir import nodes as ir
@@ -54,11 +55,23 @@ class Kernel:
     tiles: dict[ir.Node, Member] = field(default_factory=dict)
     #: contractions; those with the same inner variables run in one loop
     dots: list[Dot] = field(default_factory=list)
+    #: short axes of a streaming kernel: what its tiles sum over, and those that its sums add
+    short: list[tuple[int, ...]] = field(default_factory=list)
 
     @property
     def space(self) -> tuple[int, ...]:
         """The variables of a full element."""
         return (*self.batch, *self.rows, *self.columns)
+
+    def short_axis(self, sizes: Sequence[Size], taken: Collection[int] = ()) -> tuple[int, ...]:
+        """A short axis of these sizes: no formula has two, so those of equal sizes are one and share what is loaded."""
+        for axis in self.short:
+            if [self.sizes[v] for v in axis] == list(sizes) and not set(axis) & set(taken):
+                return axis
+        axis = tuple(range(len(self.sizes), len(self.sizes) + len(sizes)))
+        self.sizes += sizes
+        self.short.append(axis)
+        return axis
 
     def extent(self, axis: tuple[int, ...]) -> Size:
         count: Size = 1

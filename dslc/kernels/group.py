@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
 from dslc.kernels.form import Dot, Kernel, Loop, Member, Other, Step
-from dslc.kernels.sides import contraction_sides, is_contraction
+from dslc.kernels.sides import contraction_sides, inner_order, is_contraction
 from dslc.kernels.stream import Ending, Roles, ending, read_roles, tile_roles, tiles_of
 from dslc.kernels.sums import plain_variable
 from dslc.sizes import Size
@@ -126,12 +126,17 @@ class Grouping:
             if not isinstance(kernel, Kernel) or kernel.kind != "rows":
                 continue
             shared = any(s in reads for m in kernel.members.values() for s in ir.scalars(m.body))
-            if shared or (len(kernel.members) < MOST_DOTS and not short(node.reduced)):
+            if shared or self.meet(node, kernel) or (len(kernel.members) < MOST_DOTS and not short(node.reduced)):
                 sizes = tuple(kernel.sizes[v] for v in (*kernel.rows, *kernel.columns))
                 if (*node.shape, *node.reduced) == sizes and len(node.shape) == len(kernel.rows):
                     if self.put(node, kernel, k, dict(enumerate((*kernel.rows, *kernel.columns)))):
                         return True
         return False
+
+    def meet(self, node: ir.Node, kernel: Kernel) -> bool:
+        """Is there a formula that reads a node and a member of a kernel?"""
+        users = set(self.users.get(node, ()))
+        return any(u in users for x in kernel.members for u in self.users.get(x, ()))
 
     def beside(self, node: ir.Comp, last: int) -> bool:
         """Put a contraction into a kernel with another one that shares a side with it, or is added to it."""
@@ -290,7 +295,7 @@ def kernel_of(node: ir.Comp) -> Kernel:
     own = member(node, {v: v for v in range(count)})
     if sides is not None:
         left, right, batch, rows, columns = sides
-        inner = tuple(range(rank, count))
+        inner = inner_order(node)
         return Kernel("dot", sizes, rows, columns, batch, {node: own}, dots=[Dot(node, left, right, inner)])
     if node.op is not None:
         return Kernel("rows", sizes, tuple(range(rank)), tuple(range(rank, count)), members={node: own})
@@ -302,7 +307,7 @@ def dot_joined(node: ir.Comp, kernel: Kernel, added: bool) -> bool:
     sides = contraction_sides(node)
     assert sides is not None
     left, right, batch, rows, columns = sides
-    inner = tuple(range(len(node.shape), len(node.shape) + len(node.reduced)))
+    inner = inner_order(node)
     for turned in (False, True):
         a, b, r, c = (right, left, columns, rows) if turned else (left, right, rows, columns)
         pairs = [(batch, kernel.batch), (r, kernel.rows), (c, kernel.columns)]
@@ -321,8 +326,10 @@ def dot_joined(node: ir.Comp, kernel: Kernel, added: bool) -> bool:
                 kernel.members[node] = member(node, mapping)
                 return True
         if added:
-            new = tuple(range(len(kernel.sizes), len(kernel.sizes) + len(inner)))
-            kernel.sizes += node.reduced
+            wanted = [sizes[v] for v in inner]
+            same = (d.inner for d in kernel.dots if [kernel.sizes[w] for w in d.inner] == wanted)
+            new = next(same, tuple(range(len(kernel.sizes), len(kernel.sizes) + len(inner))))
+            kernel.sizes += wanted if new[0] == len(kernel.sizes) else []
             mapping = {**found, **dict(zip(inner, new, strict=True))}
             change = Change({v: keep(w) for v, w in mapping.items()})
             kernel.dots.append(Dot(node, change.scalar(a), change.scalar(b), new))
@@ -339,6 +346,7 @@ def stream_kernel(node: ir.Comp, end: Ending, tiles: dict[ir.Node, Roles]) -> Ke
     count = len(node.shape) + len(node.reduced)
     batch = tuple(v for v in range(len(node.shape)) if v not in end.stays and v not in end.new)
     kernel = Kernel("stream", [*node.shape, *node.reduced], end.stays, end.goes, batch=batch)
+    kernel.short = [end.new] if end.new else []
     mapping = {v: v for v in range(count)}
     add_tiles(kernel, node, mapping, tiles)
     kernel.members[node] = member(node, mapping)
@@ -351,9 +359,7 @@ def add_tiles(kernel: Kernel, node: ir.Comp, mapping: dict[int, int], tiles: dic
             tile = s.tensor
             assert isinstance(tile, ir.Comp)
             axes = {k: mapping[v] for k, p in enumerate(s.places) if (v := plain_variable(p)) is not None}
-            for k, size in enumerate(tile.reduced):
-                axes[len(tile.shape) + k] = len(kernel.sizes)
-                kernel.sizes.append(size)
+            axes |= {len(tile.shape) + k: v for k, v in enumerate(kernel.short_axis(tile.reduced))}
             kernel.tiles[tile] = member(tile, axes)
 
 
@@ -382,11 +388,11 @@ def stream_joined(node: ir.Comp, end: Ending, kernel: Kernel, tiles: dict[ir.Nod
     fresh = [s.tensor for s in ir.scalars(node.body) if isinstance(s, ir.Read) and s.tensor in tiles]
     if any(a in kernel.members for tile in fresh for a in ir.arguments(tile)):
         return False  # a tile is made of what is in memory
-    for v in end.new:
-        if v in found:
-            return False
-        found[v] = len(kernel.sizes)
-        kernel.sizes.append(node.shape[v])
+    if any(v in found for v in end.new):
+        return False
+    if end.new:
+        new = kernel.short_axis([node.shape[v] for v in end.new], found.values())
+        found |= dict(zip(end.new, new, strict=True))
     add_tiles(kernel, node, found, tiles)
     kernel.members[node] = member(node, found)
     return True

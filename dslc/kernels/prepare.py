@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from dslc.ir import nodes as ir
+from dslc.kernels.axes import ordered
+from dslc.kernels.constants import normalised, unscaled
 from dslc.kernels.contract import contracted
+from dslc.kernels.deviations import without_deviations
 from dslc.kernels.form import Step
 from dslc.kernels.group import scheduled
 from dslc.kernels.inline import inlined
@@ -15,7 +18,10 @@ from dslc.kernels.sink import sunk
 from dslc.kernels.stream import streamed
 from dslc.kernels.sums import as_comprehensions, joined_scans
 
-PASSES = (as_comprehensions, joined_scans, contracted, recomputed, sunk, joined_scans, streamed, contracted, inlined)
+PASSES = (
+    as_comprehensions, joined_scans, without_deviations, normalised, unscaled, ordered, contracted, recomputed,
+    sunk, joined_scans, streamed, normalised, contracted, inlined, normalised,
+)  # fmt: skip
 
 
 def prepared(

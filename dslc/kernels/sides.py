@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dslc.ir import nodes as ir
-from dslc.kernels.contract import factors, product
+from dslc.kernels.contract import factors, product, typical
+from dslc.kernels.sums import plain_variable
 
 Sides = tuple[ir.Scalar, ir.Scalar, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
@@ -39,3 +40,21 @@ def contraction_sides(node: ir.Comp) -> Sides | None:
     if columns[0] < rows[0]:
         return sides[1], sides[0], batch, columns, rows
     return sides[0], sides[1], batch, rows, columns
+
+
+def inner_order(node: ir.Comp) -> tuple[int, ...]:
+    """What a contraction sums over, in the order in which its tensors have it in memory: neighbours are read together.
+
+    The tensor that has most of these axes decides, of several the largest.
+    """
+    rank = len(node.shape)
+    inner = range(rank, rank + len(node.reduced))
+    best: tuple[tuple[int, float], tuple[int, ...]] = ((0, 0.0), ())
+    for s in ir.scalars(node.body):
+        if isinstance(s, ir.Read):
+            order = tuple(v for place in s.places if (v := plain_variable(place)) is not None and v in inner)
+            size = 1.0
+            for n in s.tensor.shape:
+                size *= typical(n)
+            best = max(best, ((len(order), size), order))
+    return (*(v for v in inner if v not in best[1]), *dict.fromkeys(best[1]))

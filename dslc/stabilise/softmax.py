@@ -42,17 +42,17 @@ def softmax(s: ir.Op) -> ir.Scalar | None:
     t = term(top)
     if t is not None:
         return below.share(t.weight, t.exponent)
-    weighted = _weighted_sum(top, below)
-    if weighted is not None:
-        return div(weighted, filled(below.total))
+    mean = _weighted_mean(top, below)
+    if mean is not None:
+        return mean
     above = exponential_sum(top)
     if above is None:
         return None
     return div(mul(above.total, op("exp", sub(above.peak, below.shift))), below.total)
 
 
-def _weighted_sum(top: ir.Scalar, below: Shifted) -> ir.Scalar | None:
-    """sum of (v exp z) as sum of (v exp(z - m)), m that of the sum of exp z over the same indices"""
+def _weighted_mean(top: ir.Scalar, below: Shifted) -> ir.Scalar | None:
+    """sum of (v exp z) / sum of exp z = sum of (v softmax z), the weights as a tensor of their own"""
     if not isinstance(top, ir.Read) or top.outside is not None or len(below.sums) != 1 or below.terms or below.weighted:
         return None
     node, other = top.tensor, below.sums[0]
@@ -68,13 +68,17 @@ def _weighted_sum(top: ir.Scalar, below: Shifted) -> ir.Scalar | None:
             return None
         outer.append(where[0])
     kept = len(node.shape)
-    if renumbered(own.exponent, (*outer, *(kept + k for k in range(len(node.reduced))))) is not t.exponent:
+    summed = [kept + k for k in range(len(node.reduced))]
+    if renumbered(own.exponent, (*outer, *summed)) is not t.exponent:
         return None
-    peak = below.peak
-    assert isinstance(peak, ir.Op) and isinstance(peak.args[0], ir.Read)
-    shift = finite(op("stop_grad", ir.read(peak.args[0].tensor, tuple(ir.plain(i) for i in outer))))
-    body = mul(op("exp", sub(t.exponent, shift)), t.weight)
-    made = ir.comp(node.shape, body, "sum", node.reduced, node.name, node.span)
+    peak, total = below.peak, below.total
+    assert isinstance(peak, ir.Op) and isinstance(peak.args[0], ir.Read) and isinstance(total, ir.Read)
+    axes = tuple(ir.plain(i) for i in range(len(outer)))
+    shift = finite(op("stop_grad", ir.read(peak.args[0].tensor, axes)))
+    share = div(op("exp", sub(own.exponent, shift)), filled(ir.read(total.tensor, axes)))
+    weights = ir.comp((*other.tensor.shape, *node.reduced), share, name="softmax", span=node.span)
+    read = ir.read(weights, tuple(ir.plain(v) for v in (*outer, *summed)))
+    made = ir.comp(node.shape, mul(read, t.weight), "sum", node.reduced, node.name, node.span)
     return ir.read(made, top.places)
 
 

@@ -136,3 +136,91 @@ def test_errors_of_the_spec_are_told(tmp_path: Path) -> None:
 
     with pytest.raises(SpecError, match="E0201"):
         run(spec)
+
+
+# ---- kernels ---------------------------------------------------------------------------------------------
+
+GPT = ROOT / "specs/transformer/gpt.dsl"
+
+
+def test_kernels_count_the_operations_of_their_contractions(products: Path) -> None:
+    found = report(products, "-b", "triton", "--set", "N=7", "--inference")
+    first, second = found["kernels"]
+    assert (first["operations"], second["operations"]) == (2 * 7 * 12 * 20, 2 * 7 * 20 * 5)
+    assert (first["read"], first["written"]) == (4 * (7 * 12 + 12 * 20), 4 * 7 * 20)
+    assert found["total"]["forward"]["launches"] == 2
+    assert found["total"]["forward"]["buffers"] == 4 * (7 * 20 + 7 * 5)
+    assert first["intensity"] == round(first["operations"] / (first["read"] + first["written"]), 3)
+
+
+def test_open_sizes_stay_formulas_in_the_costs_of_kernels(products: Path) -> None:
+    found = report(products, "-b", "triton", "--inference")
+    assert found["sizes"] == ["N"]
+    assert found["kernels"][0]["operations"] == "480*N"
+    assert found["kernels"][0]["intensity"] is None
+
+
+def test_layer_norm_reads_and_writes_its_input_once(tmp_path: Path) -> None:
+    spec = tmp_path / "norm.dsl"
+    spec.write_text("model m(x: f32[N, 64]) -> y: [N, 64]:\n    y = layer_norm(x)\n", encoding="utf-8")
+    (kernel,) = report(spec, "-b", "triton", "--set", "N=100")["kernels"]
+    assert kernel["read"] == 4 * (100 * 64 + 2 * 64)
+    assert kernel["written"] == 4 * 100 * 64
+
+
+def test_the_memory_of_attention_is_linear_in_the_length() -> None:
+    lengths = (1024, 4096, 16384)
+    totals = [
+        report(GPT, "-b", "triton", "--set", "N=1", "--set", f"T={t}", "--set", f"context={t}")["total"]
+        for t in lengths
+    ]
+    for function in ("forward", "loss_grad_metrics"):
+        a, b, c = (t[function]["buffers"] for t in totals)
+        assert b < 4.01 * a and c < 4.01 * b
+    # its operations are quadratic: the figures above are no slip of the sizes
+    assert totals[2]["forward"]["operations"] > 100 * totals[0]["forward"]["operations"]
+
+
+def test_a_loop_over_layers_launches_its_kernels_for_each_layer() -> None:
+    totals = [report(GPT, "-b", "triton", "--set", f"depth={d}")["total"] for d in (2, 5)]
+    assert totals[1]["forward"]["launches"] - totals[0]["forward"]["launches"] == 3 * 7
+    assert totals[1]["loss_grad_metrics"]["launches"] - totals[0]["loss_grad_metrics"]["launches"] == 3 * (7 + 15)
+
+
+def test_resources_of_kernels_are_found_without_a_gpu(products: Path) -> None:
+    found = report(products, "-b", "triton", "--inference", "--resources")["resources"]
+    assert found
+    for targets in found.values():
+        assert set(targets) == {"sm80", "sm90", "gfx942"}
+        for needs in targets.values():
+            assert needs["registers"] > 0
+            assert needs["spilled"] == 0
+            assert 0 < needs["occupancy"] <= 1
+    table = run(products, "-b", "triton", "--inference", "--resources").output
+    assert "gfx942" in table and "occupancy" in table
+
+
+def test_resources_without_triton_are_refused_with_what_to_install(
+    products: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    done = run(products, "-b", "triton", "--resources")
+    assert done.exit_code == 1
+    assert "pip install 'dslc[triton]'" in done.output
+
+
+def test_resources_belong_to_kernels(products: Path) -> None:
+    done = run(products, "--resources")
+    assert done.exit_code == 2
+    assert "-b triton" in done.output
+
+
+def test_what_triton_cannot_do_is_refused_with_its_line(tmp_path: Path) -> None:
+    spec = tmp_path / "large.dsl"
+    spec.write_text(
+        "model m(a: f32[N, 100, 100]) -> y: [N, 100, 100]:\n    y[n, :, :] = inv(a[n, :, :])\n", encoding="utf-8"
+    )
+    done = run(spec, "-b", "triton", "--json")
+    assert done.exit_code == 1
+    (diagnostic,) = json.loads(done.stdout)["diagnostics"]
+    assert "larger than 64 x 64" in diagnostic["message"]

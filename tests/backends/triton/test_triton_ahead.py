@@ -1,4 +1,10 @@
-"""Kernels compile ahead of time for three targets, within their shared memory and without spilled registers."""
+"""Kernels compile ahead of time for three GPUs, within their shared memory, without spills, and get no worse.
+
+    pytest -m long tests/backends/triton/test_triton_ahead.py                    every kernel of every spec
+    pytest -m long tests/backends/triton/test_triton_ahead.py --update-golden    and the table anew
+
+Figures are kept in pytest's cache by the text of the kernel: only what changed is compiled again.
+"""
 
 from __future__ import annotations
 
@@ -7,77 +13,96 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from triton_aot import SHARED
+import triton_table
+from dslc.backends.triton.resources import TARGETS, occupancy
 from triton_modules import ROOT
 
 from dslc.compiler import compile_text
 
-SPECS = sorted((ROOT / "specs").glob("*/*.dsl"))
+SPECS = [p for p in sorted((ROOT / "specs").glob("*/*.dsl")) if "model " in p.read_text(encoding="utf-8")]
+#: some of each kind of kernel
+SOME = ["linear/softmax_regression", "mlp/mlp", "transformer/gpt"]
 
 
-def resources(
-    spec: Path,
-    folder: Path,
-    kernels: tuple[str, ...] = (),
-    dtype: str = "f32",
-    atomic: bool = False,
-    **settings: object,
-) -> dict[str, Any]:
+def figures(
+    spec: Path, folder: Path, known: Path, kernels: Sequence[str] = (), dtype: str = "f32", atomic: bool = False
+) -> list[dict[str, Any]]:
     """What the kernels of a spec need; a process of its own, because this one runs Triton's interpreter."""
     module = folder / f"{spec.stem}_ahead.py"
-    module.write_text(compile_text(spec, "triton", settings, dtype, None, atomic), encoding="utf-8")
+    module.write_text(compile_text(spec, "triton", {}, dtype, None, atomic), encoding="utf-8")
     env = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     env["TRITON_CACHE_DIR"] = str(folder / "cache")
-    command = [sys.executable, str(Path(__file__).parent / "triton_aot.py"), str(module), *kernels]
+    command = [sys.executable, "-m", "dslc.backends.triton.resources", str(module), "--known", str(known)]
+    command += [x for k in kernels for x in ("--kernel", k)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr[-2000:]
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def check(found: dict[str, Any]) -> None:
+def check(found: list[dict[str, Any]]) -> None:
     assert found
-    for kernel, targets in found.items():
-        for target, needs in targets.items():
-            assert "error" not in needs, f"{kernel} for {target}: {needs.get('error')}"
-            assert needs["spilled"] == 0, f"{kernel} for {target} spills {needs}"
-            assert needs["shared"] <= SHARED[target], f"{kernel} for {target} needs {needs}"
+    for one in found:
+        about = f"{one['kernel']} for {one['target']}"
+        assert "error" not in one, f"{about}: {one.get('error')}"
+        assert one["spilled"] == 0, f"{about} spills: {one}"
+        assert one["shared"] <= TARGETS[one["target"]].program_shared, f"{about} needs too much memory: {one}"
+        assert one["occupancy"] > 0, f"{about} does not fit: {one}"
 
 
-def test_a_linear_model_compiles_for_three_targets(tmp_path: Path) -> None:
-    check(resources(ROOT / "specs/linear/softmax_regression.dsl", tmp_path))
+@pytest.fixture
+def known(request: pytest.FixtureRequest) -> Path:
+    """The figures of earlier runs."""
+    assert request.config.cache is not None
+    return request.config.cache.mkdir("triton_resources") / "known.jsonl"
 
 
-def test_attention_compiles_for_three_targets(tmp_path: Path) -> None:
-    spec = tmp_path / "attention.dsl"
-    spec.write_text("model m(x: f32[N, T, 32]) -> y: [N, T, 32]:\n    y = attention(x, heads = 2)\n", encoding="utf-8")
-    check(resources(spec, tmp_path))
+def check_spec(path: Path, folder: Path, known: Path, request: pytest.FixtureRequest) -> None:
+    found = figures(path, folder, known)
+    check(found)
+    name = f"{path.parent.name}/{path.stem}"
+    rows = triton_table.rows(name, found)
+    table = triton_table.read()
+    if request.config.getoption("--update-golden"):
+        triton_table.write({k: v for k, v in table.items() if k[0] != name} | rows)
+        return
+    for key, row in rows.items():
+        assert key in table, f"{key} is not in {triton_table.FILE.name}; read the figures and use --update-golden"
+        worse = row.worse_than(table[key])
+        assert not worse, f"{key}: {', '.join(worse)} got worse: {row} instead of {table[key]}"
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_kernels_of_some_specs_compile_for_three_targets(
+    name: str, tmp_path: Path, known: Path, request: pytest.FixtureRequest
+) -> None:
+    check_spec(ROOT / f"specs/{name}.dsl", tmp_path, known, request)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
-def test_every_kernel_compiles_for_three_targets(path: Path, tmp_path: Path) -> None:
-    if "model " not in path.read_text(encoding="utf-8"):
-        pytest.skip("a file of layers for others to import")
-    check(resources(path, tmp_path))
+def test_every_kernel_compiles_for_three_targets(
+    path: Path, tmp_path: Path, known: Path, request: pytest.FixtureRequest
+) -> None:
+    check_spec(path, tmp_path, known, request)
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
-def test_kernels_in_16_bits_compile_for_three_targets(dtype: str, tmp_path: Path) -> None:
+def test_kernels_in_16_bits_compile_for_three_targets(dtype: str, tmp_path: Path, known: Path) -> None:
     spec = tmp_path / "block.dsl"
     spec.write_text(
         "model m(x: f32[N, T, 32]) -> y: [N, T, 32]:\n    y = x + attention(layer_norm(x), heads = 2)\n\n"
         "train m(x):\n    minimize mean[n, t, e](m(x)[n, t, e]^2)\n    using adamw(lr = 1e-3)\n",
         encoding="utf-8",
     )
-    check(resources(spec, tmp_path, dtype=dtype))
+    check(figures(spec, tmp_path, known, dtype=dtype))
 
 
-def test_linear_recurrences_compile_for_three_targets(tmp_path: Path) -> None:
+def test_linear_recurrences_compile_for_three_targets(tmp_path: Path, known: Path) -> None:
     spec = tmp_path / "scans.dsl"
     spec.write_text(
         "model m(x: f32[N, T, 64]) -> y: [N, T, 64]:\n    param a, b: [64] ~ normal\n    scan t:\n"
@@ -91,17 +116,42 @@ def test_linear_recurrences_compile_for_three_targets(tmp_path: Path) -> None:
     text = compile_text(spec, "triton")
     kernels = tuple(re.findall(r"def (\w+_linear(?:_\d+)?_kernel)\(", text))
     assert len(kernels) >= 2
-    check(resources(spec, tmp_path, kernels))
+    check(figures(spec, tmp_path, known, kernels))
 
 
 @pytest.mark.parametrize("atomic", [False, True])
-def test_scatters_compile_for_three_targets(atomic: bool, tmp_path: Path) -> None:
+def test_scatters_compile_for_three_targets(atomic: bool, tmp_path: Path, known: Path) -> None:
     spec = tmp_path / "edges.dsl"
     spec.write_text(
         "model m(x: f32[V, 96], src: i32[M] < V, dst: i32[M] < V, w: f32[M]) -> (y: [V, 96], d: [V]):\n"
         "    y[dst[m], e] += w[m] * sin(x[src[m], e])\n    d[dst[m]] += 1.0\n",
         encoding="utf-8",
     )
-    found = resources(spec, tmp_path, atomic=atomic)
-    assert any("_atomic_" in k if atomic else "_segments_" in k for k in found)
+    found = figures(spec, tmp_path, known, atomic=atomic)
+    assert any(("_atomic_" if atomic else "_segments_") in one["kernel"] for one in found)
     check(found)
+
+
+def test_the_table_has_every_spec_on_every_target_without_spills() -> None:
+    table = triton_table.read()
+    assert {(spec, target) for spec, _, target in table} == {
+        (f"{p.parent.name}/{p.stem}", target) for p in SPECS for target in TARGETS
+    }
+    for (_, _, target), row in table.items():
+        assert row.spilled == 0
+        assert row.shared <= TARGETS[target].program_shared
+        assert 0 < row.occupancy <= 1
+
+
+def test_a_worse_figure_is_noticed() -> None:
+    good = triton_table.Row(1, 64, 4096, 0, 0.5)
+    assert good.worse_than(good) == []
+    assert good._replace(registers=72, occupancy=0.25).worse_than(good) == ["registers", "occupancy"]
+    assert good._replace(registers=32).worse_than(good) == []
+
+
+def test_occupancy_is_bound_by_the_scarcest_resource() -> None:
+    assert occupancy("sm80", 4, 32, 0) == 1.0
+    assert occupancy("sm80", 8, 128, 0) == 0.25
+    assert occupancy("sm90", 4, 32, 100_000) == 0.125
+    assert occupancy("gfx942", 4, 512, 0) == 0.125

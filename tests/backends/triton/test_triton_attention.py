@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from dslc.backends.triton.resources import kernels_of
 from triton_modules import triton_module
 from triton_spellings import SPELLINGS
 
@@ -32,6 +33,24 @@ def test_no_buffer_is_quadratic(name: str, tmp_path: Path) -> None:
 def test_the_forward_pass_is_one_kernel(name: str, tmp_path: Path) -> None:
     text = text_of(name, tmp_path)
     assert '"launches": {"forward": 1,' in text
+
+
+@pytest.mark.parametrize("width", [16, 24])
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_all_spellings_are_the_same_kernels_forward_and_backward(name: str, width: int, tmp_path: Path) -> None:
+    def kernels(spelling: str) -> list[str]:
+        spec = tmp_path / f"{spelling.replace(' ', '_')}.dsl"
+        spec.write_text(SPELLINGS[spelling].replace("16", str(width)), encoding="utf-8")
+        return [k.key for k in kernels_of(compile_text(spec, "triton"))]
+
+    assert kernels(name) == kernels("divided")
+
+
+def test_the_keys_of_kernels_tell_them_apart(tmp_path: Path) -> None:
+    text = text_of("divided", tmp_path)
+    keys = [k.key for k in kernels_of(text)]
+    assert len(set(keys)) > 10
+    assert [k.key for k in kernels_of(text.replace("0.25", "0.26"))] != keys
 
 
 @pytest.mark.parametrize("name", ["divided", "naive softmax", "other order of axes", "normalised last"])

@@ -1,0 +1,124 @@
+"""Passes on the way to kernels keep the values of a program; some rules of theirs, one by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dslc import pipeline
+from dslc.compiler import choose
+from dslc.frontend import check_file
+from dslc.ir import nodes as ir
+from dslc.ir.build import Unit
+from dslc.ir.interpret import Interpreter
+from dslc.kernels.constants import normalised, rewritten
+from dslc.kernels.deviations import is_sum_of_deviations, without_deviations
+from dslc.kernels.prepare import PASSES
+from dslc.kernels.sides import inner_order
+from dslc.kernels.sums import every_node
+from dslc.sizes import symbol
+
+ROOT = Path(__file__).parents[2]
+SPECS = ["transformer/gpt", "convolution/resnet", "recurrent/aft", "graph/gat", "recurrent/gru", "transformer/vit"]
+
+
+def inputs_of(unit: Unit, size: int) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    rng = np.random.default_rng(0)
+    sizes = {s.name: size for x in unit.inputs.values() for n in x.shape for s in getattr(n, "free_symbols", ())}
+    shapes = Interpreter({}, sizes)
+    inputs = {}
+    for name, node in unit.inputs.items():
+        shape = shapes.shape(node.shape)
+        whole = node.dtype in ("i32", "i64", "bool")
+        values = rng.integers(0, 2, shape) if whole else rng.normal(size=shape) * 0.3
+        inputs[name] = np.abs(values) + 0.05 if node.role == "state" else values
+    return inputs, sizes
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_no_pass_changes_a_value(name: str) -> None:
+    _, train = choose(check_file(ROOT / f"specs/{name}.dsl", {}))
+    assert train is not None
+    program = pipeline.training(train)
+    names, roots = list(program.outputs), list(program.outputs.values())
+    inputs, sizes = inputs_of(program.unit, 5)
+    with np.errstate(all="ignore"):
+        wanted = Interpreter(inputs, sizes).run(dict(zip(names, roots, strict=True)))
+        for pass_ in PASSES:
+            roots = pass_(roots)
+        found = Interpreter(inputs, sizes).run(dict(zip(names, roots, strict=True)))
+    for key, value in wanted.items():
+        np.testing.assert_allclose(found[key], value, rtol=1e-9, atol=1e-9, err_msg=key)
+
+
+N = symbol("N")
+X = ir.intern(ir.Input("x", "input", "float", (N, 8)))
+
+
+def of(name: str, *args: ir.Scalar) -> ir.Op:
+    return ir.op(name, args, "float")
+
+
+x, y = ir.read(X, (ir.plain(0), ir.plain(1))), ir.read(X, (ir.plain(1), ir.plain(0)))
+c, zero, low = ir.const(0.25, "float"), ir.const(0.0, "float"), ir.const(float("-inf"), "float")
+test = ir.op("<=", (ir.var(0), ir.var(1)), "bool")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (of("*", x, c), of("*", c, x)),
+        (of("*", of("*", x, c), y), of("*", c, of("*", x, y))),
+        (of("+", of("*", c, x), of("*", c, y)), of("*", c, of("+", x, y))),
+        (of("select", test, of("*", c, x), zero), of("*", c, of("select", test, x, zero))),
+        (of("*", c, of("select", test, x, low)), of("select", test, of("*", c, x), low)),
+        (of("/", of("select", test, x, low), c), of("select", test, of("/", x, c), low)),
+        (of("+", x, of("neg", y)), of("-", x, y)),
+        (of("/", ir.const(1, "i64"), ir.const(4, "i64")), c),
+    ],
+    ids=["product", "chain", "sum", "choice with 0", "choice with infinity", "quotient", "difference", "numbers"],
+)
+def test_constants_have_their_places(before: ir.Op, after: ir.Scalar) -> None:
+    assert rewritten(before) is after
+
+
+def test_a_negative_factor_stays_outside_a_choice_with_infinity() -> None:
+    outside = of("*", ir.const(-1.5, "float"), of("select", test, x, low))
+    assert rewritten(outside) is outside
+
+
+def mean(count: ir.Scalar) -> ir.Tensor:
+    total = ir.comp((N,), x, "sum", (8,))
+    return ir.comp((N,), of("/", ir.read(total, (ir.plain(0),)), count))
+
+
+def test_the_sum_of_deviations_from_a_mean_is_nothing() -> None:
+    m = ir.read(mean(ir.const(8.0, "float")), (ir.plain(0),))
+    deviations = ir.comp((N,), of("-", x, m), "sum", (8,))
+    assert isinstance(deviations, ir.Comp) and is_sum_of_deviations(deviations)
+    user = ir.comp((N,), of("+", of("*", ir.read(deviations, (ir.plain(0),)), m), m))
+    (made,) = without_deviations([user])
+    assert not [n for n in every_node([made]) if isinstance(n, ir.Comp) and n.op == "sum" and n.body is deviations.body]
+    (kept,) = normalised([made])
+    assert isinstance(kept, ir.Comp)
+
+
+def test_another_sum_is_no_sum_of_deviations() -> None:
+    other = ir.read(mean(ir.const(7.0, "float")), (ir.plain(0),))
+    square = of("*", x, x)
+    m = ir.read(mean(ir.const(8.0, "float")), (ir.plain(0),))
+    for body in (of("-", x, other), of("-", square, m), of("-", m, x), of("+", x, m)):
+        node = ir.comp((N,), body, "sum", (8,))
+        assert isinstance(node, ir.Comp) and not is_sum_of_deviations(node)
+
+
+def test_inner_axes_have_the_order_of_memory() -> None:
+    left = ir.intern(ir.Input("a", "input", "float", (N, 4, 16)))
+    right = ir.intern(ir.Input("b", "input", "float", (4, 16, 8)))
+    # y[n, o] = sum[d, h](a[n, h, d] * b[h, d, o]): d is summed first in the formula, but h comes first in memory
+    a = ir.read(left, (ir.plain(0), ir.plain(3), ir.plain(2)))
+    b = ir.read(right, (ir.plain(3), ir.plain(2), ir.plain(1)))
+    node = ir.comp((N, 8), of("*", a, b), "sum", (16, 4))
+    assert isinstance(node, ir.Comp) and inner_order(node) == (3, 2)
