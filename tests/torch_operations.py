@@ -70,9 +70,20 @@ SCALAR: dict[str, Callable[..., Tensor]] = {
 }  # fmt: skip
 
 
+HALVES = {"f16": torch.float16, "bf16": torch.bfloat16}
+
+
+def rounded(x: Tensor, dtype: str) -> Tensor:
+    """Numbers as 16 bits hold them; derivatives pass as they are."""
+    x = x.to(torch.float64)
+    return x + (x.detach().to(HALVES[dtype]).to(torch.float64) - x.detach()) if dtype in HALVES else x
+
+
 def apply(name: str, args: list[Tensor], dtype: str) -> Tensor:
     """A scalar operation on tensors that broadcast."""
-    if name in ("float", "f16", "bf16", "f32", "f64", "i32", "i64", "bool"):
+    if name in HALVES:
+        return rounded(args[0], name)
+    if name in ("float", "f32", "f64", "i32", "i64", "bool"):
         return args[0].to(torch_dtype(name))
     if name in ("^", "pow"):
         base, exponent = args

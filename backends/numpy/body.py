@@ -233,10 +233,11 @@ class Body:
         inner = self.contained(s)
         if inner is not None:
             return inner
-        base = low.tensor(s.tensor)
+        cut = s.tensor not in low.names and self.cuts(s)
+        base = low.tensor(s.tensor, 0 if cut else None)
         if not s.places:
             return Text(base, ())
-        self.local = s.tensor in low.local or (bool(low.rows) and s.tensor not in low.names and is_cut(s.tensor))
+        self.local = s.tensor in low.local or cut
         simple = self.view(s, base)
         if simple is not None:
             return simple
@@ -244,6 +245,10 @@ class Body:
         if taken is not None:
             return taken
         return self.gathered(s, base)
+
+    def cuts(self, s: ir.Read) -> bool:
+        """In a block: is a value without a line of its own read in the row that is being computed?"""
+        return self.row is not None and is_cut(s.tensor) and s.places[0] is ir.plain(self.row)
 
     def contained(self, s: ir.Read) -> Text | None:
         """A value without a line of its own, read as it is: its formula."""
@@ -257,7 +262,7 @@ class Body:
         whole = all(a == b or n == self.row for a, b, n in zip(sizes, node.shape, numbers, strict=True))
         if numbers != sorted(set(numbers)) or not whole:
             return None
-        text = self.lowering.comp(node)
+        text = self.lowering.comp(node, 0 if self.cuts(s) else None)
         return Text(text.code, tuple(numbers[a] for a in text.axes), text.level, product=text.product)
 
     def view(self, s: ir.Read, base: str) -> Text | None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from dslc.backends.numpy.blocks import Block, contents, extent, is_cut, is_worth_a_line, plan
+from dslc.backends.numpy.blocks import Block, contents, extent, is_worth_a_line, plan
 from dslc.backends.numpy.body import Body, is_plain
 from dslc.backends.numpy.memory import Memory
 from dslc.backends.numpy.operations import HELPERS
@@ -93,7 +93,7 @@ def late(order: Sequence[ir.Node]) -> list[ir.Node]:
                 out.append(x)
             else:
                 stack.append((x, True))
-                below = [a for a in ir.arguments(x) if a in waiting]
+                below = [a for a in dict.fromkeys(ir.arguments(x)) if a in waiting]
                 for a in below:
                     del waiting[a]
                 stack += [(a, False) for a in reversed(below)]
@@ -473,6 +473,8 @@ class Lowering:
             x = s.tensor
             fits = x in memory.slots and x in self.ending and x.shape == node.shape and x.dtype == node.dtype
             views = [y for y in self.users.get(x, ()) if isinstance(y, ir.Reshape)]
+            if fits and any(self.inlined(r.tensor) and x in memory.needs(r.tensor) for r in reads):
+                continue  # a part of the formula without a line of its own reads it, too
             if fits and x not in self.turned_round and not views and not memory.slots[x].at:
                 if all(r.places == whole for r in reads if r.tensor is x) and re.fullmatch(r"\w+", self.names[x]):
                     return x
@@ -549,13 +551,13 @@ class Lowering:
             return f"{word}_{read}" if read and word else read or word or "value"
         return "value"
 
-    def tensor(self, node: ir.Tensor) -> str:
-        """The text of a whole tensor in its own order of axes."""
+    def tensor(self, node: ir.Tensor, row: int | None = None) -> str:
+        """The text of a whole tensor in its own order of axes; in a block, of the rows of one without a name."""
         if node in self.names:
             return self.names[node]
         if isinstance(node, ir.Comp):
-            return Text(self.full(self.comp(node), node.shape, node.dtype), (), PLUS).at(ATOM)
-        raise AssertionError(f"{type(node).__name__} is not computed yet")
+            return Text(self.full(self.comp(node, row), node.shape, node.dtype), (), PLUS).at(ATOM)
+        raise AssertionError(f"{type(node).__name__} {getattr(node, 'name', '')} is not computed yet")
 
     def full(self, text: Text, shape: tuple[Size, ...], dtype: str = "float") -> str:
         """An expression with all axes of a result."""
@@ -568,11 +570,12 @@ class Lowering:
 
     # ---- comprehensions
 
-    def comp(self, node: ir.Comp) -> Text:
+    def comp(self, node: ir.Comp, row: int | None = None) -> Text:
+        """The text of a comprehension; in a block, `row` is the variable that counts its rows."""
         sizes = (*node.shape, *node.reduced)
-        row = None
-        if self.rows and (node in self.members or is_cut(node)):
-            row = self.members.get(node, 0)
+        if self.rows and node in self.members:
+            row = self.members[node]
+        if row is not None:
             sizes = (*sizes[:row], symbol(self.count), *sizes[row + 1 :])
         body = Body(self, sizes, row=row)
         if node.op is None:

@@ -16,6 +16,8 @@ from dslc.backends.numpy.text import DTYPES, atom, size_code
 
 from dslc.check import program as p
 from dslc.incremental.cache import Slot
+from dslc.incremental.causality import Reason
+from dslc.incremental.derive import NoStep
 from dslc.incremental.program import StepProgram, open_sizes
 from dslc.ir import nodes as ir
 
@@ -83,6 +85,10 @@ def _newest(node: ir.Scatter) -> tuple[int, str]:
 
 def step_functions(text: ModuleText, model: p.Instance, program: StepProgram) -> list[str]:
     """The texts of `init_cache` and `step`."""
+    for slot in program.slots:
+        if any(x.name != "layers" for x in slot.loops):
+            scan = next(x for x in slot.loops if x.name != "layers")
+            raise NoStep(Reason(f"`{slot.name}` would be kept for each step of a scan along another axis", scan.span))
     return [_init_cache(text, model, program), _step(text, model, program)]
 
 

@@ -77,10 +77,17 @@ class Store(Body):
         """The operations that can run where a tensor lies: the first of them is the last to read it."""
         while len(spine) > 1:
             rest = [x for a, b in pairwise(spine) for x in ir.operands(a) if x is not b]
-            if not any(isinstance(s, ir.Read) and s.tensor is target for x in rest for s in ir.scalars(x)):
+            if not any(self.reads(s, target) for x in rest for s in ir.scalars(x)):
                 break
             spine.pop()
         return spine
+
+    def reads(self, s: ir.Scalar, target: ir.Tensor) -> bool:
+        """Does a scalar read a tensor, itself or in a part of the formula that has no line of its own?"""
+        if not isinstance(s, ir.Read):
+            return False
+        low = self.lowering
+        return s.tensor is target or (low.inlined(s.tensor) and target in low.memory.needs(s.tensor))
 
     def first(self, s: ir.Op, place: str) -> str:
         return f"{UFUNCS[s.name][0]}({self.arguments(s)}, out={place})"

@@ -17,7 +17,9 @@ from dslc.ir.verify import verify
 
 ROOT = Path(__file__).parents[2]
 #: gpt12 is gpt with twelve layers of width 768: too large for the interpreter
-SPECS = sorted(p for p in ROOT.glob("specs/**/*.dsl") if "\ntrain " in p.read_text() and p.stem != "gpt12")
+#: too large, and rounded to 16 bits: small differences of the loss are steps there (tests/oracle compares its gradient)
+OTHERS = {"gpt12", "half"}
+SPECS = sorted(p for p in ROOT.glob("specs/**/*.dsl") if "\ntrain " in p.read_text() and p.stem not in OTHERS)
 
 #: hyper-parameters for models that are large by default
 SETTINGS: dict[str, dict[str, object]] = {

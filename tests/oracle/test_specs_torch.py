@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch_operations
 import torch_program
 from programs import by_path, is_float, sizes
 
@@ -53,7 +54,7 @@ def value(x: ir.Input, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
         return rng.integers(0, 2, shape)
     if x.role == "param":
         return rng.standard_normal(shape) * (0.3 if len(shape) < 2 else 1 / np.sqrt(np.prod(shape[:-1])))
-    return rng.uniform(0.1, 0.9, shape)
+    return torch_operations.rounded(torch.from_numpy(rng.uniform(0.1, 0.9, shape)), x.dtype).numpy()
 
 
 def same(found: Any, expected: Any, name: str, rtol: float = RTOL) -> None:
