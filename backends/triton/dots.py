@@ -22,6 +22,7 @@ from dslc.backends.triton.text import ATOM, HALF, Text, aligned, atom, name_of, 
 
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel
+from dslc.kernels.sums import free
 from dslc.sizes import Size
 
 
@@ -31,11 +32,12 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
     output_pointers(kernel, body)
     extents = {n: product([kernel.sizes[v] for v in getattr(kernel, n)]) for n in ("batch", "rows", "columns")}
     inners = {d.inner: product([kernel.sizes[v] for v in d.inner]) for d in kernel.dots}
-    most = 64 if len(kernel.dots) == 1 else 32
+    most = 64 if len(kernel.dots) == 1 and tiles_read_after(kernel) <= MOST_READ else 32
+    halves = all(half_of(body, d.left, d.right) is not None for d in kernel.dots)
     blocks: dict[str, int | str] = {
         "BLOCK_ROWS": block_for(extents["rows"], 16, 64),
         "BLOCK_COLUMNS": block_for(extents["columns"], 16, most),
-        "BLOCK_INNER": 16 if any(half_of(body, d.left, d.right) is None for d in kernel.dots) else 32,
+        "BLOCK_INNER": 32 if halves else 16,
     }
     grid = dot_axes(body, kernel, extents, blocks)
     names = {d.node: body.fresh(name_of(d.node, "total")) for d in kernel.dots}
@@ -50,8 +52,24 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
             store(body, member, text)
     # a program holds a tile of sums for each contraction: eight warps keep it in registers
     warps = 4 if blocks["BLOCK_ROWS"] == blocks["BLOCK_COLUMNS"] == 16 else 8
+    stages = 2 if halves else 1  # in float32 a second stage spills on sm80
     outputs, spans = list(kernel.stored), list(kernel.members)
-    return KernelText(wish_of(kernel) + "_dot", body, blocks, grid, warps, 1, outputs, spans, kernel)
+    return KernelText(wish_of(kernel) + "_dot", body, blocks, grid, warps, stages, outputs, spans, kernel)
+
+
+#: with more tiles than this read after the sums, a program has half as many columns
+MOST_READ = 6
+
+
+def tiles_read_after(kernel: Kernel) -> int:
+    """How many tiles the maps of the results read."""
+    summed = {d.node for d in kernel.dots}
+    rows, columns = set(kernel.rows), set(kernel.columns)
+    reads = {
+        s for m in kernel.members.values() if m.node not in summed for s in ir.scalars(m.body)
+        if isinstance(s, ir.Read) and s.tensor not in kernel.members and free(s) & rows and free(s) & columns
+    }  # fmt: skip
+    return len(reads)
 
 
 def dot_axes(body: Body, kernel: Kernel, extents: Mapping[str, Size], blocks: Mapping[str, int | str]) -> list[str]:
