@@ -74,9 +74,8 @@ HALVES = {"f16": torch.float16, "bf16": torch.bfloat16}
 
 
 def rounded(x: Tensor, dtype: str) -> Tensor:
-    """Numbers as 16 bits hold them; derivatives pass as they are."""
-    x = x.to(torch.float64)
-    return x + (x.detach().to(HALVES[dtype]).to(torch.float64) - x.detach()) if dtype in HALVES else x
+    """Numbers as 16 bits hold them; so are the adjoints that come back."""
+    return x.to(HALVES[dtype]).to(torch.float64) if dtype in HALVES else x.to(torch.float64)
 
 
 def apply(name: str, args: list[Tensor], dtype: str) -> Tensor:

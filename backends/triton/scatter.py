@@ -109,7 +109,7 @@ def segment_kernel(found: Segments, given: Sorted, dtype: str, layered: Mapping[
     member = Member(node, tuple(by_axis[a] for a in range(len(node.shape))), (), ir.const(0, "i64"))  # type: ignore[arg-type]
     store(body, member, Text(total, (COLUMNS,) if found.columns else ()))
     grid = [size_code(found.row_count), columns]
-    return KernelText(f"{name_of(node)}_segments", body, blocks, grid, 4, 1, [node], [node])
+    return KernelText(f"{name_of(node)}_segments", body, blocks, grid, 2, 1, [node], [node])
 
 
 def atomic_kernel(found: Segments, dtype: str, layered: Mapping[ir.Node, int]) -> KernelText:

@@ -122,8 +122,10 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
             now = [m for m in waiting if m in now or m.node in scaled]
             one_pass(stream, now, scaled, size_code(columns))
         waiting = [m for m in waiting if m not in (maps or now)]
-    # with several tiles alive at a time, or long sums of them, eight warps keep them in registers
-    warps = 4 if (len(kernel.tiles) < 2 and not wide) or dtype in HALF else 8
+    # with several tiles alive at a time, or long sums of them, eight warps keep them in registers; 16 bits need few
+    warps = 4 if len(kernel.tiles) < 2 and not wide else 8
+    if dtype in HALF:
+        warps = 4 if wide else 2
     return KernelText(
         wish_of(kernel) + "_stream",
         body,

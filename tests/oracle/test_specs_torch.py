@@ -91,7 +91,9 @@ def test_the_gradient_of_a_training_is_that_of_torch(path: Path) -> None:
         program = build_train(train)
         values = data(program, np.random.default_rng(0))
         known = sizes(program.inputs.values(), values)
-        wrt = [name for name, x in program.inputs.items() if is_float(x) and x.role != "state"]
+        # the gradient by data of 16 bits has 16 bits itself
+        free = {n: x for n, x in program.inputs.items() if x.dtype not in torch_operations.HALVES}
+        wrt = [name for name, x in free.items() if is_float(x) and x.role != "state"]
         sources = [program.inputs[name] for name in wrt]
         loss = pipeline.EARLY["stabilise"]({"loss": program.outputs["loss"]})["loss"]
         slopes = gradients({loss: ones(())}, sources)
