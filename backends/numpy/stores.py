@@ -128,8 +128,7 @@ class Store(Body):
         """The arguments of an operation; that which lies at the place already goes by its name."""
         everything = tuple(range(len(self.sizes)))
         texts = [Text(name, everything) if x is known else self.scalar(x, self.uses) for x in s.args]
-        parts, _ = self.align(texts)
-        codes = [p.code for p in parts]
+        codes = [self.lowering.expand(t, everything).code for t in texts]
         return ", ".join([*codes, "0"] if s.name == "relu" else codes)
 
     def in_place(self, s: ir.Op, known: ir.Scalar, name: str) -> str:

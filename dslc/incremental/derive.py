@@ -99,6 +99,8 @@ class _Derivation:
         self.grew = False
         self.done: dict[Request, ir.Node] = {}
         self.inputs: dict[str, ir.Input] = {}
+        #: the loops that are not along the sequence, by their numbers
+        self.loops: dict[int, ir.Scan] = {}
         #: entries of the carried values of scans along the sequence, and those whose next value is known
         self.carriers: dict[int, dict[int, Slot]] = {}
         self.advanced: dict[int, set[int]] = {}
@@ -238,6 +240,8 @@ class _Derivation:
 
     def want(self, scan: ir.Scan, kind: str, number: int, now: Now) -> int:
         """Ask for a value of a loop; gives its place among the carried values or the results of the new loop."""
+        if self.loops.setdefault(scan.number, scan) is not scan:
+            raise NoStep(Reason("two loops over the same steps have different results", scan.span))
         found = self.wanted.setdefault(scan.number, set())
         wish = (kind, number, tuple(sorted(now)))
         self.grew |= wish not in found

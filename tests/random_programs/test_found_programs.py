@@ -162,6 +162,19 @@ def test_what_a_loop_carries_is_not_overwritten_by_the_loop_back() -> None:
     compare(numbered(4219))
 
 
+@pytest.mark.parametrize(
+    ("number", "what"),
+    [
+        (319, "a value that is the same in all rows, and contains one that is not"),
+        (634, "a step of a sequence that keeps a value for each step of another scan"),
+        (1347, "a formula computed in place whose operands lack an axis"),
+        (4792, "a step through two loops over the same steps"),
+    ],
+)
+def test_generated_programs_that_were_wrong_once(number: int, what: str) -> None:
+    compare(numbered(number))
+
+
 def test_a_kink_is_skipped_and_counted() -> None:
     before = SKIPPED.total()
     case = Case(written("    y[i: N] = relu(x[i, 0] - stop_grad(x[i, 0])) * v[0]\n"))
