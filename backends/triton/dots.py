@@ -52,7 +52,7 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
             store(body, member, text)
     # a program holds a tile of sums for each contraction: eight warps keep it in registers
     warps = 4 if blocks["BLOCK_ROWS"] == blocks["BLOCK_COLUMNS"] == 16 else 8
-    stages = 2 if halves else 1  # in float32 a second stage spills on sm80
+    stages = 2 if halves and len(kernel.dots) == 1 else 1  # elsewhere a second stage spills on sm80
     outputs, spans = list(kernel.stored), list(kernel.members)
     return KernelText(wish_of(kernel) + "_dot", body, blocks, grid, warps, stages, outputs, spans, kernel)
 
