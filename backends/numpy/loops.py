@@ -1,0 +1,236 @@
+"""Scans as NumPy text: loops over layers, whose parameters differ, and loops over steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dslc.backends.numpy.text import size_code
+
+from dslc.check.values import is_float
+from dslc.ir import nodes as ir
+
+if TYPE_CHECKING:
+    from dslc.backends.numpy.lower import Lowering
+
+
+def late(order: Sequence[ir.Node]) -> list[ir.Node]:
+    """The same nodes with each formula just before the first that needs it: what is computed again is soon used."""
+    out: list[ir.Node] = []
+    waiting: dict[ir.Node, None] = {}
+
+    def take(node: ir.Node) -> None:
+        stack = [(node, False)]
+        while stack:
+            x, ready = stack.pop()
+            if ready:
+                out.append(x)
+            else:
+                stack.append((x, True))
+                below = [a for a in dict.fromkeys(ir.arguments(x)) if a in waiting]
+                for a in below:
+                    del waiting[a]
+                stack += [(a, False) for a in reversed(below)]
+
+    for node in order:
+        if isinstance(node, ir.Comp) and node.op is None and not ir.slice_of_input(node):
+            waiting[node] = None
+        else:
+            take(node)
+    for node in list(waiting):
+        if node in waiting:
+            del waiting[node]
+            take(node)
+    return out
+
+
+class Nested(str):
+    """Where a value goes at the end of a pass of a loop inside of others: the steps of those are known."""
+
+    around: tuple[str, ...] = ()
+
+    def format(self, *step: object, **_: object) -> str:
+        return str.format(self, *self.around, *step)
+
+
+class Loops:
+    """The part of a lowering that writes scans."""
+
+    def star(self: Lowering, node: ir.Comp) -> str:
+        """How the parameter of a layer is written, when a node is one."""
+        assert isinstance(node.body, ir.Read)
+        template = self.stars.get(node.body.tensor, "")
+        steps = [self.steps[x.step.scan] for x in node.body.places if isinstance(x, ir.At)]
+        return template.format(*steps)
+
+    def layers(self: Lowering, node: ir.Scan) -> None:
+        """A loop over layers; what their gradients need goes to lists, which the loop back empties again."""
+        inner, outside = ir.inside(node)
+        carried = {x.place: x for x in inner if isinstance(x, ir.Step) and x.kind == "carry"}
+        numbers = [x for x in inner if isinstance(x, ir.Step) and x.kind == "number"]
+        step = self.fresh(next((x.name for x in numbers if x.name), "l"))
+        length = size_code(node.length)
+        carries = []
+        for j, start in enumerate(node.starts):
+            given = self.names.get(start, "")
+            if given and self.counts.get(start) == 1 and isinstance(start, ir.Comp):
+                carries.append(given)  # nobody else needs it under this name
+                continue
+            name = self.fresh((carried[j].name if j in carried else "") or "carry")
+            self.line(f"{name} = {self.tensor(start)}", "", node.span)
+            carries.append(name)
+        parts = self.parts.get(node, {})
+        stacked: dict[int, str] = {}
+        for k, result in enumerate(node.results):
+            if k in parts and parts[k] not in self.sinks:
+                stacked[k] = self.stack(parts[k], result, length)
+        order = f"reversed(range({length}))" if node.reverse else f"range({length})"
+        self.line(f"for {step} in {order}:", "", node.span)
+        self.indent += 1
+        taken = set(self.taken) - {step}
+        self.steps[node.number] = step
+        self.loops.append(step)
+        passed = self.passed_on(node, parts, step)
+        self.settle(node, parts)
+        before = set(self.names)
+        for x in inner:
+            if isinstance(x, ir.Step):
+                self.names[x] = step if x.kind == "number" else carries[x.place]
+        for a in outside:
+            if a in self.kept and a not in self.slices:  # else a loop around this one has taken it
+                self.take(node, a, step)
+        self.statements(late(inner) if node.reverse else inner)
+        for k, result in enumerate(node.results):
+            if k not in parts or k in passed:
+                continue
+            value = self.tensor(result)
+            if parts[k] in self.sinks:
+                self.line(f"{self.sinks[parts[k]].format(step)} = {value}")
+            elif parts[k] in self.kept:
+                self.line(f"{stacked[k]}.append({value})")
+                local = value if re.fullmatch(r"\w+", value) and value not in carries else ""
+                self.kept[parts[k]] = (stacked[k], local)
+            else:
+                self.line(f"{stacked[k]}[{step}] = {value}")
+        values = [self.tensor(c) for c in node.carries]
+        moved = [(a, b) for a, b in zip(carries, values, strict=True) if a != b]
+        if moved:
+            self.line(f"{', '.join(a for a, _ in moved)} = {', '.join(b for _, b in moved)}")
+        self.indent -= 1
+        self.loops.pop()
+        for a in outside:
+            if a in self.kept and self.names.get(self.slices.get(a)) and self.slices[a] not in before:
+                del self.slices[a]
+        for x in set(self.names) - before:
+            del self.names[x]
+        # names of the loop are free again, but for those that the loop back gives to the same values
+        self.taken = taken | {local for _, local in self.kept.values() if local}
+        self.names[node] = ""
+        self.scan_names[node] = [*(stacked.get(k, "") for k in range(len(node.results))), *carries]
+
+    def passed_on(self: Lowering, node: ir.Scan, parts: dict[int, ir.Part], step: str) -> set[int]:
+        """The values of a loop that leave the function already in a loop inside of it."""
+        found: set[int] = set()
+        for k, result in enumerate(node.results):
+            if parts.get(k) in self.sinks and isinstance(result, ir.Part) and isinstance(result.of, ir.Scan):
+                sink = self.sinks[parts[k]]
+                inner = Nested(sink)
+                inner.around = (*(sink.around if isinstance(sink, Nested) else ()), step)
+                self.sinks[result] = inner
+                found.add(k)
+        return found
+
+    def settle(self: Lowering, node: ir.Scan, parts: dict[int, ir.Part]) -> None:
+        """What outlives a pass of the loop has memory of its own in each pass; a carried value, in every other one."""
+        memory = self.memory
+        *outer, step = self.loops
+        every, other = (f"({', '.join([*outer, x])})" if outer else x for x in (step, f"{step} % 2"))
+        held = any(isinstance(x, ir.Step) for each in (*node.results, *node.carries) for x in memory.owners(each))
+        for carry in node.carries:
+            memory.pin(carry, every if held else other)
+        for k, part in parts.items():
+            if k >= len(node.results):
+                continue
+            if part in self.sinks and not self.sinks[part].startswith("grads["):
+                memory.leave([node.results[k]])
+            else:
+                memory.pin(node.results[k], every)
+
+    def stack(self: Lowering, part: ir.Part, result: ir.Tensor, length: str) -> str:
+        """Where the values of all layers go: a list when they are only read layer by layer."""
+        wish = result.name or self.wish(result)
+        readers = self.readers.get(part, [])
+        if readers and all(r is not None and r.places and isinstance(r.places[0], ir.At) for r in readers):
+            name = self.fresh(f"{wish}_kept")
+            self.line(f"{name} = []")
+            self.kept[part] = (name, "")
+            return name
+        name = self.fresh(f"{wish}_all")
+        shape = ", ".join((length, *(size_code(s) for s in result.shape)))
+        self.line(f"{name} = {self.empty(part, name)}", f"[{shape}]")
+        return name
+
+    def take(self: Lowering, node: ir.Scan, part: ir.Node, step: str) -> None:
+        """Give the value that a layer has left a name inside the loop back."""
+        assert isinstance(part, ir.Part)
+        stored, local = self.kept[part]
+        local = local or self.fresh(stored.removesuffix("_kept") + "_in")
+        once = node.reverse and sum(part in ir.inside(s)[1] for s in self.parts if isinstance(s, ir.Scan)) == 1
+        self.line(f"{local} = {stored}.pop()" if once else f"{local} = {stored}[{step}]")
+        stands = ir.intern(ir.Input(local, "local", part.dtype, part.shape[1:]))
+        self.names[stands] = local
+        self.slices[part] = stands
+
+    def scan(self: Lowering, node: ir.Scan) -> None:
+        """A Python loop over the steps; what does not depend on the step stands before it."""
+        inner, _ = ir.inside(node)
+        step = self.fresh(
+            next((x.name for x in inner if isinstance(x, ir.Step) and x.kind == "number" and x.name), "t")
+        )
+        length = size_code(node.length)
+        carry_names = []
+        steps = {x.place: x for x in inner if isinstance(x, ir.Step) and x.kind == "carry"}
+        for j, start in enumerate(node.starts):
+            name = self.fresh(f"{(steps[j].name if j in steps else '') or 'carry'}_before")
+            self.line(f"{name} = {self.tensor(start)}", "start" + self.place(node))
+            carry_names.append(name)
+        stacked = []
+        for k, result in enumerate(node.results):
+            name = self.fresh(f"{result.name or 'step'}_steps")
+            shape = (node.length, *result.shape)
+            part = self.parts[node].get(k) or ir.intern(ir.Part(node, k, result.dtype, shape))
+            self.line(f"{name} = {self.empty(part, name)}", f"[{', '.join(map(size_code, shape))}]")
+            stacked.append(name)
+        order = f"reversed(range({length}))" if node.reverse else f"range({length})"
+        self.line(f"for {step} in {order}:", self.place(node).strip())
+        self.indent += 1
+        self.steps[node.number] = step
+        for x in inner:
+            if isinstance(x, ir.Step):
+                self.names[x] = step if x.kind == "number" else carry_names[x.place]
+        before = set(self.names)
+        outer = self.may_block, self.memory.on
+        self.may_block = self.memory.on = False  # what a step computes is small
+        places = {result: f"{stacked[k]}[{step}]" for k, result in enumerate(node.results)}
+        own = {x for x in places if isinstance(x, ir.Comp) and is_float(x.dtype) and x.shape}
+        around, self.kept_at = self.kept_at, {x: places[x] for x in places if x in own}
+        self.statements(inner)
+        self.may_block, self.memory.on = outer
+        for k, result in enumerate(node.results):
+            if result not in own or result in self.kept_at or places[result] != f"{stacked[k]}[{step}]":
+                self.line(f"{stacked[k]}[{step}] = {self.tensor(result)}")
+        self.kept_at = around
+        values = [self.tensor(c) for c in node.carries]
+        if values:
+            self.line(f"{', '.join(carry_names)} = {', '.join(values)}")
+        self.indent -= 1
+        for x in set(self.names) - before:
+            if x in inner:
+                del self.names[x]
+        for x in inner:
+            if isinstance(x, ir.Step):
+                self.names.pop(x, None)
+        self.taken.discard(step)
+        self.names[node] = ""
+        self.scan_names[node] = [*stacked, *carry_names]
