@@ -92,7 +92,7 @@ def test_each_function_names_a_value_by_its_own_statement(tmp_path: Path) -> Non
     file = tmp_path / "modes.dsl"
     file.write_text(MODES, encoding="utf-8")
     text = compile_text(file)
-    forward, gradient, evaluate = (text.split(f"def {f}(")[1].split("\ndef ")[0] for f in FUNCTIONS)
+    forward, gradient, evaluate = (text.split(f"def {f}_of_rows(")[1].split("\ndef ")[0] for f in FUNCTIONS)
     for inference in (forward, evaluate):
         assert "modes.dsl:7  curved = tanh(x)" in inference
         assert "bent = tanh(x)" not in inference

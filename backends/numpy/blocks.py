@@ -127,9 +127,13 @@ def contents(node: Member, inlined: Inlined) -> list[Member]:
     return found
 
 
+def is_large(node: Member) -> bool:
+    return _elements(node) >= LEAST_SIZE
+
+
 def is_worth_a_line(node: ir.Comp) -> bool:
     """A sum over many rows that a block can add up: as a part of a formula it could not be one."""
-    if node.op != "sum" or _elements(node) < LEAST_SIZE or not _work(node) or not _is_elementwise(node):
+    if node.op != "sum" or not is_large(node) or not _work(node) or not _is_elementwise(node):
         return False
     reads = [s for s in ir.scalars(node.body) if isinstance(s, ir.Read) and len(variables(s)) == len(_sizes(node))]
     first = {n for s in reads if isinstance(s.places[0], ir.Affine) for n, _ in s.places[0].terms}

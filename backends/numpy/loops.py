@@ -106,6 +106,7 @@ class Loops:
                 continue
             value = self.tensor(result)
             if parts[k] in self.sinks:
+                value = f"team.total({value})" if parts[k] in self.partial else value
                 self.line(f"{self.sinks[parts[k]].format(step)} = {value}")
             elif parts[k] in self.kept:
                 self.line(f"{stacked[k]}.append({value})")
@@ -138,6 +139,7 @@ class Loops:
                 inner = Nested(sink)
                 inner.around = (*(sink.around if isinstance(sink, Nested) else ()), step)
                 self.sinks[result] = inner
+                self.partial |= {result} if parts[k] in self.partial else set()
                 found.add(k)
         return found
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from dslc.backends.numpy.blocks import Block, contents, extent, is_worth_a_line, plan
+from dslc.backends.numpy.blocks import Block, contents, extent, is_large, is_worth_a_line, plan
 from dslc.backends.numpy.body import Body, is_plain
 from dslc.backends.numpy.loops import Loops
 from dslc.backends.numpy.memory import Memory
@@ -59,6 +59,32 @@ def common(nodes: Sequence[ir.Comp]) -> set[ir.Scalar]:
                 above.setdefault(x, set()).add(s)
     found = {s for s in costly if counts[s] > 1}
     return {s for s in found if not any(p in found and counts[p] == counts[s] for p in above.get(s, ()))}
+
+
+def given(order: Sequence[ir.Node]) -> list[ir.Node]:
+    """What members of a team give to each other: no later value may take its memory while another reads it."""
+    inner = [x for node in order if isinstance(node, ir.Scan) for x in given(ir.inside(node)[0])]
+    return [*inner, *(node.args[0] for node in order if isinstance(node, ir.External) and is_together(node))]
+
+
+def is_together(node: ir.Node) -> bool:
+    """Do the members of a team compute a value together?"""
+    return isinstance(node, ir.External) and node.op.startswith("team ")
+
+
+def together_late(order: Sequence[ir.Node]) -> list[ir.Node]:
+    """The same nodes, with what members of a team do together just before it is needed: until then none waits."""
+    out: list[ir.Node] = []
+    waiting: dict[ir.Node, None] = {}
+    for node in order:
+        if is_together(node) or (isinstance(node, ir.Part) and node.of in waiting):
+            waiting[node] = None
+            continue
+        if any(a in waiting for a in ir.arguments(node)):
+            out += waiting
+            waiting.clear()
+        out.append(node)
+    return out + list(waiting)
 
 
 def beside(order: Sequence[ir.Node]) -> list[ir.Node]:
@@ -130,11 +156,15 @@ class Lowering(Loops, Others):
     windows: dict[str, str] = field(default_factory=dict)
     #: the variables of the loops over layers around the present line
     loops: list[str] = field(default_factory=list)
-    users: dict[ir.Node, set[ir.Node]] = field(default_factory=dict)
+    users: dict[ir.Node, dict[ir.Node, None]] = field(default_factory=dict)
     readers: dict[ir.Node, list[ir.Read | None]] = field(default_factory=dict)
+    #: sinks of values that are to be added up over the members of a team
+    partial: set[ir.Node] = field(default_factory=set)
+    #: results with a row for each row of the batch, which members of a team fill
+    results: dict[ir.Node, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.taken |= {"np", "math", "functools", "seed", "params", "state", "space", "entry", "below"}
+        self.taken |= {"np", "math", "functools", "seed", "params", "state", "space", "team", "entry", "below"}
         self.taken |= {"PARAMS", "STATE", "DTYPE", *HELPERS}
         self.memory = Memory(self.inlined, self.dtype)
 
@@ -172,13 +202,13 @@ class Lowering(Loops, Others):
             if isinstance(node, ir.Scan):
                 self.count_uses(ir.inside(node)[0], (), node.number)
                 for a in (*node.starts, *node.carries, *node.results):
-                    self.users.setdefault(a, set()).add(node)
+                    self.users.setdefault(a, {})[node] = None
                 for a in node.starts:
                     self.counts[a] = self.counts.get(a, 0) + 1
                     self.readers.setdefault(a, []).append(None)
             else:
                 for a in ir.arguments(node):
-                    self.users.setdefault(a, set()).add(node)
+                    self.users.setdefault(a, {})[node] = None
                 reads = [s for b in ir.bodies(node) for s in ir.scalars(b) if isinstance(s, ir.Read)]
                 tensors = {s.tensor for s in reads}
                 others = [a for a in ir.arguments(node) if a not in tensors]
@@ -203,13 +233,14 @@ class Lowering(Loops, Others):
         order = ir.schedule(roots)
         self.count_uses(order, roots)
         self.memory.leave(forward)
+        self.memory.leave(given(order))
         for root in backward:
             self.memory.pin(root)
         self.forward = set(ir.schedule(tuple(forward))) if backward else None
         self.statements(order)
 
     def statements(self, order: Sequence[ir.Node]) -> None:
-        order = [x for x in beside(order) if x not in self.names]
+        order = [x for x in together_late(beside(order)) if x not in self.names]
         plain: list[ir.Comp] = []
         items = plan(order, self.inlined) if self.may_block else list(order)
         for item in items:
@@ -344,12 +375,14 @@ class Lowering(Loops, Others):
                 return False
             if any(self.scopes.get(x) != self.scopes.get(node) for x in self.users.get(node, ())):
                 return False  # a loop would compute it again and again
+            if node.op == "sum" and is_large(node) and any(is_together(x) for x in self.users.get(node, ())):
+                return False  # a block may add it up
             return not (node.op == "sum" and (self.is_factor(node) or is_worth_a_line(node)))
         return False
 
     def is_factor(self, node: ir.Comp) -> bool:
         """A matrix product that goes into another one has a line of its own."""
-        users = self.users.get(node, set())
+        users = self.users.get(node, {})
         return len(split(node.body).above) > 1 and any(isinstance(x, ir.Comp) and x.op is not None for x in users)
 
     def statement(self, node: ir.Node) -> None:
@@ -481,7 +514,10 @@ class Lowering(Loops, Others):
         if self.memory.fits(node):
             return self.memory.place(node, name, node.shape)
         shape = ", ".join(size_code(s) for s in node.shape)
-        return f"np.empty(({shape}{',' if len(node.shape) == 1 else ''}), {self.numpy_dtype(node.dtype)})"
+        shape = f"({shape}{',' if len(node.shape) == 1 else ''})"
+        if node in self.results:  # of some rows, among those of all members of a team
+            return f'team.empty("{self.results[node]}", {shape}, {self.numpy_dtype(node.dtype)})'
+        return f"np.empty({shape}, {self.numpy_dtype(node.dtype)})"
 
     def assign(self, node: ir.Node, code: str) -> None:
         if re.fullmatch(r"[A-Za-z_]\w*", code):
@@ -504,8 +540,15 @@ class Lowering(Loops, Others):
             return str(name)
         if isinstance(node, ir.Reshape):
             return f"{self.wish(node.of)}_grouped"
+        if isinstance(node, ir.Part) and isinstance(node.of, ir.External) and is_together(node.of):
+            users = list(self.users.get(node, ()))
+            last = node.of.op.removeprefix("team ")
+            known = [str(x.name) for x in users if getattr(x, "name", "")]
+            return f"{known[0]}_{last}" if known else f"{last}_of_all"
         if isinstance(node, ir.Comp):
             users = list(self.users.get(node, ()))
+            if len(users) == 1 and is_together(users[0]):
+                return f"{self.wish(next(iter(self.users[users[0]])))}_here"
             if node.op == "sum" and len(users) == 1 and getattr(users[0], "name", ""):
                 return f"{users[0].name}_sum"
             read = next((self.names.get(s.tensor) for s in ir.scalars(node.body) if isinstance(s, ir.Read)), None)

@@ -10,6 +10,7 @@ from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.lower import Line, Lowering
 from dslc.backends.numpy.manifest import manifest, manifest_entry
 from dslc.backends.numpy.operations import HELPERS
+from dslc.backends.numpy.sharing import Sharing, settle, shared_rows, texts
 from dslc.backends.numpy.text import DTYPES, size_code
 from dslc.backends.numpy.weights import SAVE, SAVE_WITH_STATE
 
@@ -23,7 +24,7 @@ from dslc.ir.build import Builder, Unit, Value
 from dslc.kernels.recompute import recomputed
 from dslc.passes.factors import gather_factors
 from dslc.passes.transform import everything
-from dslc.pipeline import Lowered
+from dslc.pipeline import GRADIENT, Lowered
 
 #: what floats are computed with
 FLOATS = {"f16": "np.float32", "f32": "np.float32", "f64": "np.float64"}
@@ -59,29 +60,38 @@ class Function:
     arguments: list[str]
     doc: str
     lowering: Lowering
+    #: checks of the arguments, and names for what they hold
+    checks: list[str] = field(default_factory=list)
     prologue: list[str] = field(default_factory=list)
     epilogue: list[str] = field(default_factory=list)
     in_space: bool = False
+    #: are its rows shared among threads?
+    sharing: Sharing | None = None
 
     def text(self) -> str:
+        ignored = '@np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")'
         lines = ["@in_space"] if self.in_space else []
-        lines += ['@np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")']
-        lines += [f"def {self.name}({', '.join(self.arguments)}):", f'    """{self.doc}"""']
         rest = [*_commented(self.lowering.lines), *(f"    {x}" for x in self.epilogue)]
-        lines += [f"    {x}" for x in self.prologue if self.needed(x, rest)]
-        return "\n".join([*lines, *rest])
+        if self.sharing is None:
+            lines += [ignored, f"def {self.name}({', '.join(self.arguments)}):", f'    """{self.doc}"""']
+            return "\n".join([*lines, *used([f"    {x}" for x in (*self.checks, *self.prologue)] + rest)])
+        whole, member = texts(self.name, self.arguments, self.doc, self.checks, self.sharing)
+        shared = self.sharing.shared
+        sizes = [x for x in self.checks if SIZE.fullmatch(x)] + [f"{shared.all_rows.name} = team.rows"]
+        doc = f'    """What one member of a team computes of {self.name}: its rows, `{shared.rows.name}` of all."""'
+        own = used([f"    {x}" for x in (*sizes, *self.prologue)] + rest)
+        return "\n".join([*lines, *used(whole), "", "", ignored, member, doc, *own])
 
-    def needed(self, line: str, rest: list[str]) -> bool:
-        """Is a size that is read off an argument used anywhere?"""
-        size = re.fullmatch(r"(\w+) = \w+\.shape\[\d+\]", line)
-        if size is None:
-            return True
-        code = [
-            re.sub(r'"[^"]*"', "", x.split("  # ")[0])
-            for x in (*self.prologue, *rest)
-            if not x.lstrip().startswith("#") and x != line
-        ]
-        return any(re.search(rf"\b{size[1]}\b", x) for x in code)
+
+#: a line that gives a size a name
+SIZE = re.compile(r" *(\w+) = (?:\w+\.shape\[\d+\]|team\.rows)")
+
+
+def used(lines: list[str]) -> list[str]:
+    """Lines without those that name a size which no other line speaks of."""
+    code = [re.sub(r'"[^"]*"', "", x.split("  # ")[0]) for x in lines if not x.lstrip().startswith("#")]
+    found = [x for x in lines if (m := SIZE.fullmatch(x)) and sum(bool(re.search(rf"\b{m[1]}\b", y)) for y in code) < 2]
+    return [x for x in lines if x not in found]
 
 
 def _commented(lines: Sequence[Line]) -> list[str]:
@@ -110,12 +120,17 @@ class ModuleText:
     name: str
     source: str
     dtype: str
-    #: are parameters, inputs and outputs kept in 16 bits?
-    half: bool = False
+    #: what floats are kept in
+    precision: str = "f32"
     random: bool = False
     #: does the training step pass a space on?
     spacious: bool = False
     used: set[str] = field(default_factory=set)
+
+    @property
+    def half(self) -> bool:
+        """Are parameters, inputs and outputs kept in 16 bits?"""
+        return self.precision == "f16"
 
 
 def symbols(unit: Unit) -> dict[str, tuple[str, int]]:
@@ -133,7 +148,7 @@ def generate(
     model: p.Instance, train: p.TrainProgram | None, optimizer: p.Instance | None, source: str, dtype: str = "f32"
 ) -> str:
     """The text of the module of a model, with training when the spec has a `train` for it."""
-    text = ModuleText(model.name, source, FLOATS[dtype], dtype == "f16")
+    text = ModuleText(model.name, source, FLOATS[dtype], dtype)
     # a value has the name and the line of its statement in this function, whatever another one calls it
     with ir.compilation():
         program = pipeline.forward(model)
@@ -150,16 +165,19 @@ def generate(
             tables, init = parameter_table(text, unit), init_function(text, unit)
         with ir.compilation():
             parts.append(evaluation_function(text, train, pipeline.evaluation(train)))
-    imports = ["import functools"] if "in_space" in text.used else []
+    updates = optimizer_functions(text, train, optimizer, unit) if train is not None and optimizer is not None else []
+    shared = bool(text.used & {"share", "divide"})
+    imports = ["import functools"] if shared or "in_space" in text.used else []
     title = f'"""{model.name}, compiled by dslc from {source}: needs numpy alone."""'
-    header = "\n".join([title, "", *imports, "import math", "", "import numpy as np"])
+    threads = ["import os", "import threading"] if shared else []
+    header = "\n".join([title, "", *imports, "import math", *threads, "", "import numpy as np"])
     first = [name for name in ("Space", "in_space") if name in text.used]  # decorators must be known
     spaces = [HELPERS[name].replace("dtype=DTYPE", "dtype=FLOAT") if text.half else HELPERS[name] for name in first]
     blocks = [header, tables, *spaces, init, *(f.text() for f in parts)]
     with ir.compilation():
         blocks += step_texts(text, model)
     if train is not None and optimizer is not None:
-        blocks += optimizer_functions(text, train, optimizer, unit)
+        blocks += updates
     helpers = "\n\n\n".join(helper_texts(text.used - set(first)))
     blocks.append(files_text(SAVE_WITH_STATE if unit.states else SAVE, text.half))
     blocks.append(manifest(costs))
@@ -210,30 +228,46 @@ def helper_texts(used: set[str]) -> list[str]:
     return [found[name] for name in HELPERS if name in found]
 
 
-def prepare(text: ModuleText, unit: Unit, with_seed: bool) -> tuple[Lowering, list[str], list[str]]:
-    """A lowering whose inputs have names, the arguments, and the lines that check them."""
+@dataclass
+class Prepared:
+    """A lowering whose inputs have names, the arguments, lines that check them, and lines that name what they hold."""
+
+    low: Lowering
+    arguments: list[str]
+    checks: list[str]
+    prologue: list[str]
+
+
+def prepare(
+    text: ModuleText, program: Lowered, instance: p.Instance, with_seed: bool, sharing: Sharing | None
+) -> Prepared:
+    unit = program.unit
     low = Lowering(text.dtype)
     low.memory.on = True
+    settle(low, sharing)
     where = symbols(unit)
     low.taken |= set(where)
     inputs = [(n, x) for n, x in unit.inputs.items() if x.role == "input"]
     states = [(n, x) for n, x in unit.inputs.items() if x.role == "state"]
     arguments = ["params", *(n for n, _ in inputs)]
     low.taken |= {n for n, _ in inputs}
-    prologue: list[str] = []
+    checks: list[str] = []
     for name, node in inputs:
         low.names[node] = name
         shape = ", ".join(f'"{size_code(s)}"' if not isinstance(s, int) else f"{s}" for s in node.shape)
         shape += "," if len(node.shape) == 1 else ""
         dtype = low.numpy_dtype(node.dtype) if node.dtype in ("float", "f32") else DTYPES[node.dtype]
         if text.half and node.dtype in ("float", "f32") and node.shape:
-            prologue.append(f'{name} = entry("{name}", {name}, DTYPE, ({shape})).astype(FLOAT)')
+            checks.append(f'{name} = entry("{name}", {name}, DTYPE, ({shape})).astype(FLOAT)')
         else:
             given = f'entry("{name}", {name}, {dtype}, ({shape}))'
             rounding = f"{low.helper(f'as_{node.dtype}')}({given})" if node.dtype in ("f16", "bf16") else given
-            prologue.append(f"{name} = {rounding}")
+            checks.append(f"{name} = {rounding}")
     for symbol, (name, axis) in where.items():
-        prologue.append(f"{symbol} = {name}.shape[{axis}]")
+        checks.append(f"{symbol} = {name}.shape[{axis}]")
+    checks += needs(unit, instance.where)
+    checks += bounds(unit, instance.inputs)
+    prologue: list[str] = []
     if states:
         arguments.append("state")
         for path, node in states:
@@ -244,7 +278,10 @@ def prepare(text: ModuleText, unit: Unit, with_seed: bool) -> tuple[Lowering, li
             prologue.append(f'{low.names[node]} = state["{path}"]')
     if with_seed:
         arguments.append("seed=0")
-    return low, arguments, prologue
+    roots = list(program.outputs.values())
+    prologue += bind_params(low, unit, roots)
+    checks += widened(text, roots)
+    return Prepared(low, arguments, checks, prologue)
 
 
 def bounds(unit: Unit, tensors: Sequence[p.Tensor]) -> list[str]:
@@ -278,10 +315,10 @@ def uses_random(roots: Sequence[ir.Node]) -> bool:
     return False
 
 
-def bind_params(low: Lowering, unit: Unit, roots: Sequence[ir.Node], half: bool) -> list[str]:
+def bind_params(low: Lowering, unit: Unit, roots: Sequence[ir.Node]) -> list[str]:
     """Local names for the parameters that a function reads."""
     needed = {x for x in _all_nodes(roots) if isinstance(x, ir.Input) and x.role == "param"}
-    lines = ["params = {name: value.astype(FLOAT) for name, value in params.items()}"] if half and needed else []
+    lines: list[str] = []
     for path, node in unit.inputs.items():
         rounding = "{}" if node.dtype not in ("f16", "bf16") else f"as_{node.dtype}({{}})"
         if node in needed and rounding != "{}":
@@ -293,6 +330,12 @@ def bind_params(low: Lowering, unit: Unit, roots: Sequence[ir.Node], half: bool)
             given = f'params["{path}"]'
             lines.append(f"{low.names[node]} = {rounding.format(given)}")
     return lines
+
+
+def widened(text: ModuleText, roots: Sequence[ir.Node]) -> list[str]:
+    """Parameters that are kept in 16 bits are computed with in 32."""
+    needed = text.half and any(isinstance(x, ir.Input) and x.role == "param" for x in _all_nodes(roots))
+    return ["params = {name: value.astype(FLOAT) for name, value in params.items()}"] if needed else []
 
 
 def one_of(table: str, unit: Unit, path: str) -> str:
@@ -316,38 +359,39 @@ def _all_nodes(roots: Sequence[ir.Node]) -> list[ir.Node]:
 
 
 def forward_function(text: ModuleText, model: p.Instance, program: Lowered) -> Function:
-    unit, outputs = program.unit, program.outputs
+    program, sharing = shared_rows(program, text.precision)
+    outputs = program.outputs
     roots = list(outputs.values())
-    low, arguments, prologue = prepare(text, unit, uses_random(roots))
-    prologue += needs(unit, model.where)
-    prologue += bounds(unit, model.inputs)
-    prologue += bind_params(low, unit, roots, text.half)
+    made = prepare(text, program, model, uses_random(roots), sharing)
+    low = made.low
     low.run(roots)
     text.used |= low.used
     names = {k: low.tensor(v) for k, v in outputs.items()}
     if text.half:
         floats = {k for k, v in outputs.items() if v.dtype in ("float", "f32") and v.shape}
         names = {k: f"{name}.astype(DTYPE)" if k in floats else name for k, name in names.items()}
+    if sharing is not None:
+        names = {k: sharing.whole(k, name) for k, name in names.items()}
     if len(names) == 1:
         epilogue = [f"return {next(iter(names.values()))}"]
     else:
         epilogue = ["return {" + ", ".join(f'"{k}": {v}' for k, v in names.items()) + "}"]
     doc = f"The outputs of {model.name} for inference: {', '.join(names)}."
-    return Function("forward", arguments, doc, low, prologue, epilogue, spacious(text, low, arguments))
+    is_spacious = spacious(text, made, sharing)
+    return Function("forward", made.arguments, doc, low, made.checks, made.prologue, epilogue, is_spacious, sharing)
 
 
 def gradient_function(text: ModuleText, train: p.TrainProgram, program: Lowered) -> Function:
+    program, sharing = shared_rows(program, text.precision)
     unit, values, grads, states = program.unit, program.values(), program.gradients(), program.states()
     forward_roots = [*values.values(), *states.values()]
-    roots = [*forward_roots, *grads.values()]
-    text.random = uses_random(roots)
-    low, arguments, prologue = prepare(text, unit, text.random)
-    prologue += needs(unit, train.instance.where)
-    prologue += bounds(unit, train.instance.inputs)
-    prologue += bind_params(low, unit, roots, text.half)
+    text.random = uses_random([*forward_roots, *grads.values()])
+    made = prepare(text, program, train.instance, text.random, sharing)
+    low, checks = made.low, made.checks
     low.taken |= {"grads", "states"}
     leave = {q for q, g in grads.items() if q in unit.layers and isinstance(g, ir.Part)}
     low.sinks = {grads[q]: one_of("grads", unit, q) for q in leave}
+    low.partial = {grads[q] for q in leave if sharing is not None and GRADIENT + q in sharing.shared.partial}
     low.sinks |= {x: one_of("states", unit, q) for q, x in states.items() if q in unit.layers}
     if any(q in unit.layers for q in states):
         low.line("states = {}")
@@ -355,14 +399,23 @@ def gradient_function(text: ModuleText, train: p.TrainProgram, program: Lowered)
     if not low.backward:
         low.line("grads = {}")
     text.used |= low.used
-    epilogue = [f'grads["{q}"] = {low.tensor(g)}' for q, g in grads.items() if q not in unit.layers]
+    epilogue: list[str] = []
+    known: dict[ir.Node, str] = {}  # one value may be the gradient of several parameters
+    for q, g in grads.items():
+        if q not in unit.layers:
+            value = known.get(g) or (low.tensor(g) if sharing is None else sharing.added(q, low.tensor(g)))
+            known.setdefault(g, f'grads["{q}"]')
+            epilogue.append(f'grads["{q}"] = {value}')
     for q in (q for q in grads if q in unit.layers and q not in leave):  # of all layers at once: one by one
         steps = [low.fresh("l") for _ in unit.layers[q]]
         counts = ", ".join(str(count) for _, count in unit.layers[q])
         epilogue.append(f"for {', '.join(steps)}{',' * (len(steps) == 1)} in np.ndindex({counts}):")
         place = one_of("grads", unit, q).format(*steps)
-        epilogue.append(f"    {place} = {low.tensor(grads[q])}[{', '.join(steps)}]")
+        value = f"{low.tensor(grads[q])}[{', '.join(steps)}]"
+        epilogue.append(f"    {place} = {value if sharing is None else sharing.added(q, value)}")
     metrics = {k: low.tensor(v) for k, v in values.items() if k != "loss"}
+    if sharing is not None:
+        metrics = {k: sharing.whole(k, v) for k, v in metrics.items()}
     updates = {k: low.tensor(v) for k, v in states.items() if k not in unit.layers}
     extra = "{" + ", ".join(f'"{k}": {v}' for k, v in metrics.items()) + "}"
     nexts = "{" + ", ".join(f'"{k}": {v}' for k, v in updates.items()) + "}"
@@ -370,38 +423,41 @@ def gradient_function(text: ModuleText, train: p.TrainProgram, program: Lowered)
         nexts = f"{nexts} | states" if updates else "states"
     epilogue.append(f"return {low.tensor(values['loss'])}, grads, {extra}, {nexts}")
     doc = "The loss of a batch, its gradients by parameter, the metrics, and the next values of states."
-    if low.memory.used:
+    if low.memory.used or sharing is not None:
         text.spacious = True
         text.used |= {"Space", "in_space"}
-        arguments.append("space=None")
-        prologue.insert(0, "space = Space() if space is None else space")
+        made.arguments.append("space=None")
+        checks.insert(0, "space = Space() if space is None else space")
+    if low.memory.used:
         doc += "\n\n    Gradients lie in the space, if one is given: the next call with it overwrites them.\n    "
-    return Function("loss_grad_metrics", arguments, doc, low, prologue, epilogue)
+    return Function("loss_grad_metrics", made.arguments, doc, low, checks, made.prologue, epilogue, sharing=sharing)
 
 
 def evaluation_function(text: ModuleText, train: p.TrainProgram, program: Lowered) -> Function:
     """Loss and metrics as the trained model would have them: states as they are, no dropout."""
-    unit, outputs = program.unit, program.outputs
+    program, sharing = shared_rows(program, text.precision)
+    outputs = program.outputs
     roots = list(outputs.values())
-    low, arguments, prologue = prepare(text, unit, uses_random(roots))
-    prologue += needs(unit, train.instance.where)
-    prologue += bounds(unit, train.instance.inputs)
-    prologue += bind_params(low, unit, roots, text.half)
+    made = prepare(text, program, train.instance, uses_random(roots), sharing)
+    low = made.low
     low.run(roots)
     text.used |= low.used
     metrics = {k: low.tensor(v) for k, v in outputs.items() if k != "loss"}
+    if sharing is not None:
+        metrics = {k: sharing.whole(k, v) for k, v in metrics.items()}
     shown = "{" + ", ".join(f'"{k}": {v}' for k, v in metrics.items()) + "}"
     epilogue = [f"return {low.tensor(outputs['loss'])}, {shown}"]
     doc = "The loss and the metrics of data, for inference."
-    return Function("evaluate", arguments, doc, low, prologue, epilogue, spacious(text, low, arguments))
+    is_spacious = spacious(text, made, sharing)
+    return Function("evaluate", made.arguments, doc, low, made.checks, made.prologue, epilogue, is_spacious, sharing)
 
 
-def spacious(text: ModuleText, low: Lowering, arguments: list[str]) -> bool:
+def spacious(text: ModuleText, made: Prepared, sharing: Sharing | None) -> bool:
     """Does a function need a space? Then it is an argument that its decorator gives."""
-    if not low.memory.used:
+    if not made.low.memory.used and sharing is None:
         return False
     text.used |= {"Space", "in_space"}
-    arguments += ["*", "space"]
+    made.arguments += ["*", "space"]
     return True
 
 
@@ -527,6 +583,10 @@ def init_function(text: ModuleText, unit: Unit) -> str:
 # ---- the optimiser ---------------------------------------------------------------------------------------
 
 
+#: what a number that the optimiser reads or writes counts, in operations of a matrix product
+UPDATE = 100
+
+
 def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.Instance, unit: Unit) -> list[str]:
     """The update of one parameter, elementwise, and the training step around it."""
     own = Unit()
@@ -591,13 +651,20 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
     first = 'opt["param"][name]' if text.half else "params[name]"
     flat = [first, "np.ascontiguousarray(grad)", *(f'opt["{s}"][name]' for s in slots)]
     names = ["param", "grad", *slots]
-    step.append("    for name, grad in grads.items():")
-    step.append(f"        {', '.join(names)} = (x.reshape(-1, copy=False) for x in ({', '.join(flat)}))")
-    step.append(f"        for part in {low.helper('row_blocks')}(param.size, 1):")
-    given = ["param[part]", "grad[part]", *keywords, *(f"{s}={s}[part]" for s in slots)]
-    step.append(f"            {optimizer.name}({', '.join(given)})")
+    listed = f"({', '.join(flat)})"
+    step.append("    flat = {")
+    step.append(f"        name: [x.reshape(-1, copy=False) for x in {listed}]")
+    step.append("        for name, grad in grads.items()")
+    step += ["    }", "", "    def update(name, part):"]
+    step.append(f"        {', '.join(names)} = (x[part] for x in flat[name])")
+    given = [*names[:2], *keywords, *(f"{s}={s}" for s in slots)]
+    step += [f"        {optimizer.name}({', '.join(given)})", ""]
+    pieces = f"for part in {low.helper('row_blocks')}(x.size, 1)"
+    step.append(f"    parts = [(name, part) for name, (x, *_) in flat.items() {pieces}]")
+    work = f"{UPDATE * (len(names) + len(slots) + 1)} * sum(x.size for x, *_ in flat.values())"
+    step.append(f"    {low.helper('divide')}(update, parts, {work})")
     if text.half:
-        step.append('        params[name][...] = opt["param"][name]')
+        step += ["    for name in grads:", '        params[name][...] = opt["param"][name]']
     text.used |= low.used
     step.append("    return params, opt")
     start = ["def init_opt(params, seed=0):", '    """The optimiser before its first step."""']

@@ -31,15 +31,16 @@ TEMPLATES = {name: (RECORDS[name].numpy, level) for name, level in (("relu", ATO
 PLAIN = {name: r.plain for name, r in RECORDS.items()}
 
 
-def _definitions() -> dict[str, str]:
-    """What runtime.py defines, by name and as text: nothing of it is run here."""
-    text = (Path(__file__).parent / "runtime.py").read_text(encoding="utf-8")
+def _definitions(file: str) -> dict[str, str]:
+    """What a file defines, by name and as text: nothing of it is run here."""
+    text = (Path(__file__).parent / file).read_text(encoding="utf-8")
     lines = text.splitlines()
     found: dict[str, str] = {}
     for node in ast.parse(text).body:
         match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                found[name] = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+            case ast.FunctionDef(name=name, decorator_list=marks) | ast.ClassDef(name=name, decorator_list=marks):
+                first = min([node.lineno, *(mark.lineno for mark in marks)]) - 1
+                found[name] = "\n".join(lines[first : node.end_lineno])
             case ast.Assign(targets=[ast.Name(id=name)]) if name != "DTYPE":  # that of the module counts
                 first = node.lineno - 1
                 while lines[first - 1].startswith("#: "):
@@ -49,4 +50,4 @@ def _definitions() -> dict[str, str]:
 
 
 #: functions and constants that a module may contain, by name
-HELPERS = _definitions()
+HELPERS = _definitions("team.py") | _definitions("runtime.py")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dslc.backends.numpy.sums import Sums
-from dslc.backends.numpy.text import TIMES, UNARY, Text, atom, size_code
+from dslc.backends.numpy.text import TIMES, UNARY, Text, atom, bare, size_code
 
 from dslc.ir import nodes as ir
 
@@ -96,6 +96,9 @@ class Others:
 
     def external(self: Lowering, node: ir.External) -> None:
         args = ", ".join(self.tensor(a) for a in node.args)
+        if node.op.startswith("team "):  # what members of a team do together
+            self.names[node] = f"team.{node.op.removeprefix('team ')}({bare(args)})"
+            return
         own = {"solve": "solve", "logdet": "logdet", "matexp": "matexp"}
         code = f"{self.helper(own[node.op])}({args})" if node.op in own else f"np.linalg.{node.op}({args})"
         self.names[node] = code

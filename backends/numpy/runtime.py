@@ -17,7 +17,11 @@ class Space:
     free = []
 
     def __init__(self):
-        self.slots, self.views = {}, {}
+        self.slots, self.views, self.others = {}, {}, {}
+
+    def of(self, number):
+        """The space of a member of a team: the first has this one."""
+        return self.others.setdefault(number, Space()) if number else self
 
     def __call__(self, slot, *shape, at=0, dtype=DTYPE):
         """An array in a slot; what it holds at first is what the slot held last."""
@@ -108,8 +112,8 @@ def folded(function, x, axes):
 
 
 def row_blocks(count, width):
-    """Slices of 0 .. count - 1 with about 32768 numbers each, when a row has `width` of them."""
-    step = max(1, 32768 // max(1, width))
+    """Slices of 0 .. count - 1: some eight, of 131072 to 262144 numbers each when a row has `width` of them."""
+    step = max(1, min(max(count * width // 8, 131072), 262144) // max(1, width))
     for start in range(0, count, step):
         yield slice(start, min(start + step, count))
 

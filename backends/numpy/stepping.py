@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.lower import Lowering
-from dslc.backends.numpy.module import Function, ModuleText, bind_params, bounds, needs, one_of, uses_random
+from dslc.backends.numpy.module import Function, ModuleText, bind_params, bounds, needs, one_of, uses_random, widened
 from dslc.backends.numpy.text import DTYPES, atom, size_code
 
 from dslc.check import program as p
@@ -127,7 +127,7 @@ def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> st
     prologue += bounds(unit, [x for x in model.inputs if x.name in fixed and (limited or not _grows(x, program))])
     roots = _start_roots(low, cache, program)
     state = _states(low, program, roots, prologue)
-    prologue += bind_params(low, unit, roots, text.half)
+    prologue += [*widened(text, roots), *bind_params(low, unit, roots)]
     entries = ['"positions": 0', *([f'"length": {room}'] if limited else [])]
     entries += [f'"{s.name}": {s.name}' for s in open_sizes(unit) if s is not program.length]
     low.line(f"{cache} = {{{', '.join(entries)}}}")
@@ -138,7 +138,7 @@ def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> st
     arguments += ["seed=0"] if uses_random(roots) else []
     doc = f"The cache of {model.name} before the first position"
     doc += f", with room for `{room}` positions." if limited else "."
-    function = Function("init_cache", arguments, doc, low, prologue, [f"return {cache}"])
+    function = Function("init_cache", arguments, doc, low, [], prologue, [f"return {cache}"])
     return _without_unused(function)
 
 
@@ -207,7 +207,7 @@ def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
             next_value = updates[slot.name]
             roots += leaves(low, cache, slot, next_value) if slot.loops else [next_value]
     state = _states(low, program, roots, prologue)
-    prologue += bind_params(low, unit, roots, text.half)
+    prologue += [*widened(text, roots), *bind_params(low, unit, roots)]
     for slot in program.slots:
         cut = "[" + ", ".join([*[":"] * slot.axis, f":{length}"]) + "]" if slot.kind == "history" else ""
         if slot.loops:
@@ -228,7 +228,7 @@ def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
     epilogue.append(f"return {shown}, {cache}")
     arguments = ["params", cache, *ordered, *state, *(["seed=0"] if uses_random(roots) else [])]
     doc = f"The outputs of {model.name} at one more position, and the cache, which is changed in place."
-    return _without_unused(Function("step", arguments, doc, low, prologue, epilogue))
+    return _without_unused(Function("step", arguments, doc, low, [], prologue, epilogue))
 
 
 def _grows(tensor: p.Tensor, program: StepProgram) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -57,6 +57,14 @@ def separate(unit: Unit, arrays: dict[str, Any], names: Iterable[str]) -> dict[s
     return found
 
 
+def teams(module: ModuleType) -> Iterator[int]:
+    """Let a module share its rows among ever more threads, however small its work; without rows it stays alone."""
+    module.LEAST_WORK = 0  # type: ignore[attr-defined]
+    for size in (1, 2, 3):
+        module.THREADS = size  # type: ignore[attr-defined]
+        yield size
+
+
 def load(text: str, folder: Path) -> ModuleType:
     file = folder / "compiled.py"
     file.write_text(text, encoding="utf-8")
@@ -68,7 +76,7 @@ def load(text: str, folder: Path) -> ModuleType:
 
 
 @pytest.mark.parametrize("path", [p for p in SPECS if Path(p).stem not in LARGE])
-def test_the_module_of_a_spec_agrees_with_the_interpreter(path: str, tmp_path: Path) -> None:
+def test_the_module_of_a_spec_agrees_with_the_interpreter_alone_and_in_threads(path: str, tmp_path: Path) -> None:
     checked = check_file(ROOT / path)
     assert checked.program is not None
     if not checked.program.models:
@@ -85,11 +93,13 @@ def test_the_module_of_a_spec_agrees_with_the_interpreter(path: str, tmp_path: P
     data = [inputs[k] for k, x in unit.inputs.items() if x.role == "input"]
     state = [separate(unit, inputs, unit.states)] if unit.states else []
     with np.errstate(all="ignore"):
-        found = module.forward(params, *data, *state)
         expected = Interpreter(inputs, sizes).run(dict(program.stages)["stabilise"])
-    found = found if isinstance(found, dict) else dict.fromkeys(expected, found)
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=tolerance, atol=tolerance, err_msg=name)
+        outputs = {size: module.forward(params, *data, *state) for size in teams(module)}
+    for size, found in outputs.items():
+        found = found if isinstance(found, dict) else dict.fromkeys(expected, found)
+        for name, value in expected.items():
+            text = f"{name} of {size} threads"
+            np.testing.assert_allclose(found[name], value, rtol=tolerance, atol=tolerance, err_msg=text)
 
     if train is None:
         return
@@ -102,12 +112,18 @@ def test_the_module_of_a_spec_agrees_with_the_interpreter(path: str, tmp_path: P
         wanted = {k.removeprefix(pipeline.GRADIENT): v for k, v in wanted.items()}
         data = [inputs[k] for k, x in unit.inputs.items() if x.role == "input"]
         state = [separate(unit, inputs, unit.states)] if unit.states else []
-        loss, by_name, _, _ = module.loss_grad_metrics(separate(unit, inputs, unit.params), *data, *state)
-    np.testing.assert_allclose(loss, wanted["loss"], rtol=tolerance)
-    wanted = separate(unit, wanted, trained)
-    assert set(by_name) == set(wanted)
-    for name in wanted:
-        np.testing.assert_allclose(by_name[name], wanted[name], rtol=tolerance, atol=tolerance, err_msg=name)
+        params = separate(unit, inputs, unit.params)
+        results = {size: module.loss_grad_metrics(params, *data, *state) for size in teams(module)}
+        next_states = {k: v for k, v in wanted.items() if k.startswith(pipeline.STATE)}
+        updated = separate(unit, {k.removeprefix(pipeline.STATE): v for k, v in next_states.items()}, unit.states)
+    gradients = separate(unit, wanted, trained)
+    for size, (loss, by_name, _, states) in results.items():
+        np.testing.assert_allclose(loss, wanted["loss"], rtol=tolerance)
+        assert set(by_name) == set(gradients)
+        for name, value in {**gradients, **updated}.items():
+            text = f"{name} of {size} threads"
+            given = by_name[name] if name in by_name else states[name]
+            np.testing.assert_allclose(given, value, rtol=tolerance, atol=tolerance, err_msg=text)
 
 
 def test_a_module_runs_without_dslc(tmp_path: Path) -> None:

@@ -177,26 +177,34 @@ class Case:
 
     def check_module(self) -> None:
         """The NumPy module gives the loss and the gradients by parameters, and the outputs for inference."""
+        self.module.LEAST_WORK = 0  # type: ignore[attr-defined]
+        for threads in (1, 2):
+            self.module.THREADS = threads  # type: ignore[attr-defined]
+            self.check_calls(f"NumPy module, threads: {threads}")
+
+    def check_calls(self, whose: str) -> None:
         data = [self.values[n] for n, x in self.inputs.items() if x.role == "input"]
         params = by_path(self.unit, {n: self.values[n] for n, x in self.inputs.items() if x.role == "param"})
         states = by_path(self.unit, {n: self.values[n] for n, x in self.inputs.items() if x.role == "state"})
         state = [states] if states else []
         loss, grads, _, updates = called(self.module.loss_grad_metrics, params, *data, *state, seed=self.program.seed)
-        self.same(loss, "", "NumPy module")
+        self.same(loss, "", whose)
         expected = by_path(self.unit, {n: x for n, x in self.expected.items() if n})
         for name, slope in grads.items():
             np.testing.assert_allclose(
-                slope, expected[name], rtol=0, atol=1e-9 * self.scale, err_msg=f"gradient by {name}: NumPy module"
+                slope, expected[name], rtol=0, atol=1e-9 * self.scale, err_msg=f"gradient by {name}: {whose}"
             )
         for name, value in by_path(self.unit, self.machine().run(self.unit.updates)).items():
-            np.testing.assert_allclose(updates[name], value, rtol=1e-9, atol=1e-9, err_msg=f"{name}: NumPy module")
+            np.testing.assert_allclose(updates[name], value, rtol=1e-9, atol=1e-9, err_msg=f"{name}: {whose}")
         unit = build(self.model)
         expected = self.machine().run(unit.outputs)
         found = called(self.module.forward, params, *data, *state, seed=self.program.seed)
         found = found if isinstance(found, dict) else dict.fromkeys(expected, found)
         for name, value in expected.items():
             size = float(np.abs(value).max(initial=1.0))
-            np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-9 * size, err_msg=f"{name}: NumPy forward")
+            np.testing.assert_allclose(
+                found[name], value, rtol=0, atol=1e-9 * size, err_msg=f"{name} of forward: {whose}"
+            )
 
     def check_second_order(self) -> None:
         """The derivative of the gradient along a direction is that of torch."""

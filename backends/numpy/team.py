@@ -1,0 +1,182 @@
+"""Threads that share a batch: copied into modules whose functions can be computed for some rows at a time."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+
+import numpy as np
+
+#: how many threads share a batch; None: as many as NumPy's matrix products have
+THREADS = None
+
+#: calls with less work than this are not shared, counted in operations of a matrix product: about a millisecond
+LEAST_WORK = 100_000_000
+
+
+class Member:
+    """One of the threads that share a batch: it has some rows, and adds up with the others what goes over all rows."""
+
+    def __init__(self, rows, size=1, number=0, team=None):
+        self.rows, self.size, self.number = rows, size, number
+        self.first, self.last = (rows * k // size for k in (number, number + 1))
+        self.turn, self.team = 0, team
+
+    def exchange(self, x):
+        """What the members give at this point, in their order."""
+        self.turn += 1
+        given = self.team.given.setdefault(self.turn, [None] * self.size)
+        given[self.number] = x
+        self.team.barrier.wait()
+        return given
+
+    def sum(self, x):
+        return x if self.size == 1 else functools.reduce(np.add, self.exchange(x))
+
+    def max(self, x):
+        return x if self.size == 1 else functools.reduce(np.maximum, self.exchange(x))
+
+    def min(self, x):
+        return x if self.size == 1 else functools.reduce(np.minimum, self.exchange(x))
+
+    def total(self, x):
+        """The sum, but only when all members have returned: the last to come adds it up in memory of the first."""
+        if self.size > 1:
+            self.turn += 1
+            given = self.team.given.setdefault(self.turn, {})
+            with self.team.lock:
+                given[self.number] = x
+                last = len(given) == self.size
+            if last:
+                for k in range(1, self.size):
+                    given[0] += given[k]
+        return x
+
+    def empty(self, name, shape, dtype, axis=0):
+        """Memory for the rows of a result, next to that of the others."""
+        if self.size == 1:
+            return np.empty(shape, dtype)
+        with self.team.lock:
+            whole = self.team.results.get(name)
+            if whole is None:
+                whole = np.empty((*shape[:axis], self.rows, *shape[axis + 1 :]), dtype)
+                self.team.results[name] = whole
+        return whole[(slice(None),) * axis + (slice(self.first, self.last),)]
+
+    def whole(self, name, x, axis=0):
+        """The rows of all members: there when all have returned."""
+        if self.size == 1:
+            return x
+        mine = self.empty(name, x.shape, x.dtype, axis)
+        if mine.__array_interface__ != x.__array_interface__:
+            mine[...] = x
+        return self.team.results[name]
+
+
+class Team:
+    """What the members of one call have in common."""
+
+    def __init__(self, size):
+        self.barrier, self.lock = threading.Barrier(size), threading.Lock()
+        self.given, self.results = {}, {}
+
+
+class Blas:
+    """The threads of NumPy's own matrix products: while members run, each has one."""
+
+    lock, calls, before = threading.Lock(), 0, 1
+
+    @staticmethod
+    @functools.cache
+    def functions():
+        """Those that ask and tell OpenBLAS how many threads it uses; None where NumPy has other matrix products."""
+        import ctypes
+
+        try:
+            library = ctypes.CDLL(np._core._multiarray_umath.__file__)
+        except (AttributeError, OSError):
+            return None
+        for name in ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "openblas_{}_num_threads"):
+            if hasattr(library, name.format("set")) and hasattr(library, name.format("get")):
+                return getattr(library, name.format("get")), getattr(library, name.format("set"))
+        return None
+
+    @classmethod
+    def threads(cls):
+        return cls.functions()[0]() if cls.functions() else 1
+
+    @classmethod
+    def __enter__(cls):
+        with cls.lock:
+            if cls.calls == 0 and cls.functions():
+                cls.before = cls.threads()
+                cls.functions()[1](1)
+            cls.calls += 1
+
+    @classmethod
+    def __exit__(cls, *error):
+        with cls.lock:
+            cls.calls -= 1
+            if cls.calls == 0 and cls.functions():
+                cls.functions()[1](cls.before)
+
+
+@functools.cache
+def helpers(process):
+    """Threads of this process that wait for work; a process that was forked has none of its parent's."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(max(32, os.cpu_count() or 1))
+
+
+def members(work):
+    """How many threads a call of so much work pays for."""
+    return (Blas.threads() if THREADS is None else THREADS) if work >= LEAST_WORK else 1
+
+
+def share(task, arrays, others, work, space):
+    """Call a task for the rows of arrays, in several threads where that pays; gives what the first member returns."""
+    rows = len(arrays[0])
+    if any(len(x) != rows for x in arrays):
+        raise ValueError(f"the arrays of a batch must have as many rows each, found {[len(x) for x in arrays]}")
+    size = min(rows, members(work))
+    if size <= 1:
+        return task(Member(rows), space, *arrays, *others)
+    team = Team(size)
+
+    def run(number):
+        member = Member(rows, size, number, team)
+        try:
+            return task(member, space.of(number), *(x[member.first : member.last] for x in arrays), *others)
+        except BaseException:
+            team.barrier.abort()
+            raise
+
+    with Blas():
+        return in_threads(run, size)
+
+
+def divide(task, items, work):
+    """Call a task for each of some items, whatever their order, in several threads where that pays."""
+    waiting = iter(items)
+
+    def run(number):
+        for item in waiting:
+            task(*item)
+
+    in_threads(run, members(work))
+
+
+def in_threads(run, size):
+    """Call `run` with the numbers below `size` at the same time; gives what the first call returns."""
+    calls = [helpers(os.getpid()).submit(run, number) for number in range(1, size)]
+    errors = []
+    try:
+        result = run(0)
+    except BaseException as error:
+        errors.append(error)
+    errors += [call.exception() for call in calls if call.exception() is not None]
+    if errors:
+        raise next((x for x in errors if not isinstance(x, threading.BrokenBarrierError)), errors[0])
+    return result
