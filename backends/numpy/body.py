@@ -113,7 +113,7 @@ class Body:
             ),
             "",
         )
-        word = WORDS.get(s.name, s.name if s.name.isalpha() else "test")
+        word = WORDS.get(s.name, s.name if s.name.isidentifier() else "test")
         name = low.fresh(f"{word}_{read}" if re.fullmatch(r"\w+", read) else word)
         low.line(f"{name} = {text.code}")
         named = low.shared[self.key(s)] = Text(name, text.axes)

@@ -552,7 +552,7 @@ class Lowering(Loops, Others):
             if node.op == "sum" and len(users) == 1 and getattr(users[0], "name", ""):
                 return f"{users[0].name}_sum"
             read = next((self.names.get(s.tensor) for s in ir.scalars(node.body) if isinstance(s, ir.Read)), None)
-            word = node.op or (node.body.name if isinstance(node.body, ir.Op) and node.body.name.isalpha() else "")
+            word = node.op or (node.body.name if isinstance(node.body, ir.Op) and node.body.name.isidentifier() else "")
             return f"{word}_{read}" if read and word else read or word or "value"
         return "value"
 

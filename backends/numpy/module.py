@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.lower import Line, Lowering
 from dslc.backends.numpy.manifest import manifest, manifest_entry
+from dslc.backends.numpy.normal import use_normal
 from dslc.backends.numpy.operations import HELPERS
 from dslc.backends.numpy.sharing import Sharing, settle, shared_rows, texts
 from dslc.backends.numpy.text import DTYPES, size_code
@@ -151,20 +152,20 @@ def generate(
     text = ModuleText(model.name, source, FLOATS[dtype], dtype)
     # a value has the name and the line of its statement in this function, whatever another one calls it
     with ir.compilation():
-        program = pipeline.forward(model)
+        program = normal(pipeline.forward(model))
         unit = program.unit
         parts = [forward_function(text, model, program)]
         costs = {"forward": manifest_entry(program, dtype)}
         tables, init = parameter_table(text, unit), init_function(text, unit)
     if train is not None:
         with ir.compilation():
-            program = lean(pipeline.training(train))
+            program = normal(lean(pipeline.training(train)))
             unit = program.unit
             parts.append(gradient_function(text, train, program))
             costs["loss_grad_metrics"] = manifest_entry(program, dtype)
             tables, init = parameter_table(text, unit), init_function(text, unit)
         with ir.compilation():
-            parts.append(evaluation_function(text, train, pipeline.evaluation(train)))
+            parts.append(evaluation_function(text, train, normal(pipeline.evaluation(train))))
     updates = optimizer_functions(text, train, optimizer, unit) if train is not None and optimizer is not None else []
     shared = bool(text.used & {"share", "divide"})
     imports = ["import functools"] if shared or "in_space" in text.used else []
@@ -191,6 +192,10 @@ def lean(program: Lowered) -> Lowered:
     """The gradient of layers computes matrices of two long axes again (attention weights), as the forward pass does."""
     roots = recomputed(list(program.outputs.values()))
     return replace(program, outputs=dict(zip(program.outputs, roots, strict=True)))
+
+
+def normal(program: Lowered) -> Lowered:
+    return replace(program, outputs=use_normal(program.outputs))
 
 
 def step_texts(text: ModuleText, model: p.Instance) -> list[str]:

@@ -22,7 +22,7 @@ INFIX = {
 #: operations that are calls of a function, of NumPy or of the runtime
 FUNCTIONS = {
     name: m[1] for name, r in RECORDS.items() if (m := re.fullmatch(r"([\w.]+)\(\{0\}(?:, \{\d\})*\)", r.numpy))
-}
+} | {"normal_cdf": "normal_cdf"}  # which only `normal.py` writes
 
 #: other texts, and how tightly they bind
 TEMPLATES = {name: (RECORDS[name].numpy, level) for name, level in (("relu", ATOM), ("clip", ATOM), ("rsqrt", TIMES))}

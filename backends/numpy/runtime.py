@@ -114,8 +114,7 @@ def folded(function, x, axes):
 def row_blocks(count, width):
     """Slices of 0 .. count - 1: some eight, of 131072 to 262144 numbers each when a row has `width` of them."""
     step = max(1, min(max(count * width // 8, 131072), 262144) // max(1, width))
-    for start in range(0, count, step):
-        yield slice(start, min(start + step, count))
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
 def column_sums(x):
@@ -197,6 +196,32 @@ def log_odds(x):
     return y
 
 
+#: of x^2: minus the log odds of a normal number below x are x times this
+NORMAL = tuple(np.array(-c, np.float32) for c in (
+    4.44318824e-09, -2.98124995e-07, 8.36536242e-06, -1.13117132e-04, -5.88953082e-05, 7.26605247e-02, 1.59577058,
+))  # fmt: skip
+
+ONE = np.array(1, np.float32)
+
+#: where the short way to the normal distribution ends
+NORMAL_TAIL = np.array(-3.5, np.float32)
+
+
+def normal_cdf(x):
+    """The chance of a normal number below x, erfc(-x / sqrt(2)) / 2; float32 takes the short way from -3.5 on."""
+    if x.dtype != np.float32:
+        return 0.5 * erfc(x / -math.sqrt(2))
+    y = np.asarray(polynomial(x * x, NORMAL))
+    y *= x
+    np.exp(y, y)
+    y += ONE
+    np.divide(ONE, y, y)
+    tail = (x < NORMAL_TAIL).ravel().nonzero()[0]
+    if tail.size:
+        y.reshape(-1)[tail] = 0.5 * far_erfc(x.reshape(-1)[tail].astype(np.float64) / -math.sqrt(2))
+    return y
+
+
 def erf(x):
     """The error function: within 3e-7 in float32; x times a polynomial in x^2, and 1 - erfc(x) from 1 on, else."""
     if x.dtype == np.float32:
@@ -225,6 +250,14 @@ def erfcx(x):
     return np.where(x < 0, 2 * np.exp(a * a) - y, y).astype(x.dtype)
 
 
+def far_erfc(x):
+    """erfc from 1.8 on, as precise as float32; one by one where there are few."""
+    if x.size < 64:
+        return np.array([math.erfc(a) for a in x.tolist()])
+    r = 1 / x
+    return r * np.exp(-x * x) * polynomial(r, ERFC_TAIL)
+
+
 def erfc(x):
     """1 - erf(x) with all its digits in the tail; float32 takes the short way up to 1.8."""
     if x.dtype == np.float32:
@@ -233,12 +266,8 @@ def erfc(x):
         y += 1
         np.divide(2, y, out=y)
         tail = np.flatnonzero(x > 1.8)
-        if 0 < tail.size < 64:
-            y.reshape(-1)[tail] = [math.erfc(a) for a in x.reshape(-1)[tail].tolist()]
-        elif tail.size:
-            a = x.reshape(-1)[tail].astype(np.float64)
-            r = 1 / a
-            y.reshape(-1)[tail] = r * np.exp(-a * a) * polynomial(r, ERFC_TAIL)
+        if tail.size:
+            y.reshape(-1)[tail] = far_erfc(x.reshape(-1)[tail].astype(np.float64))
         return y
     a = np.minimum(np.abs(x), 30)
     high = a.astype(np.float32).astype(np.float64)  # a^2 = high^2 + (a - high) (a + high), the first term exact

@@ -18,10 +18,13 @@ LEAST_WORK = 100_000_000
 class Member:
     """One of the threads that share a batch: it has some rows, and adds up with the others what goes over all rows."""
 
-    def __init__(self, rows, size=1, number=0, team=None):
-        self.rows, self.size, self.number = rows, size, number
-        self.first, self.last = (rows * k // size for k in (number, number + 1))
-        self.turn, self.team = 0, team
+    size, number, first, turn = 1, 0, 0, 0
+
+    def __init__(self, rows, team=None, number=0):
+        self.rows = self.last = rows
+        if team is not None:
+            self.team, self.size, self.number = team, team.size, number
+            self.first, self.last = (rows * k // team.size for k in (number, number + 1))
 
     def exchange(self, x):
         """What the members give at this point, in their order."""
@@ -78,6 +81,7 @@ class Team:
     """What the members of one call have in common."""
 
     def __init__(self, size):
+        self.size = size
         self.barrier, self.lock = threading.Barrier(size), threading.Lock()
         self.given, self.results = {}, {}
 
@@ -146,7 +150,7 @@ def share(task, arrays, others, work, space):
     team = Team(size)
 
     def run(number):
-        member = Member(rows, size, number, team)
+        member = Member(rows, team, number)
         try:
             return task(member, space.of(number), *(x[member.first : member.last] for x in arrays), *others)
         except BaseException:

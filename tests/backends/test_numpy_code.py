@@ -11,7 +11,9 @@ import pytest
 from dslc.backends.numpy import blocks
 
 from dslc.compiler import compile_text
-from tests.backends.test_numpy_specs import test_the_module_of_a_spec_agrees_with_the_interpreter as agrees
+from tests.backends.test_numpy_specs import (
+    test_the_module_of_a_spec_agrees_with_the_interpreter_alone_and_in_threads as agrees,
+)
 
 ROOT = Path(__file__).parents[2]
 READ = ["specs/mlp/mlp.dsl", "specs/transformer/gpt.dsl", "specs/convolution/cnn.dsl", "specs/recurrent/gru.dsl"]

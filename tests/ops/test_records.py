@@ -73,7 +73,7 @@ def interpreted(record: ScalarOp, args: list[Any]) -> Any:
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A module with two functions for each record: `numpy` by its NumPy text, `plain` by that for Python numbers."""
-    lines = ["import functools", "import math", "import numpy as np", "DTYPE = np.float64", "", *HELPERS.values()]
+    lines = ["import functools, math, os, threading", "import numpy as np", "DTYPE = np.float64", "", *HELPERS.values()]
     for number, r in enumerate(RECORDS.values()):
         names = [f"x{k}" for k in range(len(r.samples))]
         lines.append('@np.errstate(all="ignore")')

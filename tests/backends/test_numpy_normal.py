@@ -1,0 +1,50 @@
+"""gelu and other uses of the normal distribution have a function of their own in NumPy modules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from dslc.compiler import compile_text
+
+GELU = """
+model m(x: f32[N]) -> (y, p):
+    y = gelu(x)
+    p = 3 * erfc(-x / sqrt(2))
+"""
+
+
+def compiled(folder: Path, dtype: str) -> tuple[str, ModuleType]:
+    file = folder / "spec.dsl"
+    file.write_text(GELU, encoding="utf-8")
+    text = compile_text(file, dtype=dtype)
+    module = ModuleType("compiled")
+    exec(compile(text, "compiled.py", "exec"), module.__dict__)
+    return text, module
+
+
+def test_the_formula_reads_as_the_book_writes_it(tmp_path: Path) -> None:
+    text, _ = compiled(tmp_path, "f32")
+    assert "y = x * normal_cdf(x)" in text and "erfc(x" not in text.split("MANIFEST")[0]
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("f32", 2.5e-6), ("f64", 1e-14)])
+def test_values_keep_their_digits_in_the_tail(tmp_path: Path, dtype: str, tolerance: float) -> None:
+    _, m = compiled(tmp_path, dtype)
+    x = np.linspace(-12.5, 9, 100_001).astype(m.DTYPE)
+    found = m.forward({}, x)
+    exact = ndtr(x.astype(np.float64))
+    np.testing.assert_allclose(found["y"], x * exact, rtol=tolerance)
+    np.testing.assert_allclose(found["p"], 6 * exact, rtol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_limits_and_not_a_number(tmp_path: Path, dtype: str) -> None:
+    _, m = compiled(tmp_path, dtype)
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -1e30, -1e-30])
+    found = m.forward({}, x)["p"]
+    np.testing.assert_allclose(found, [3, 3, 6, 0, np.nan, 6, 0, 3], rtol=1e-6)
