@@ -64,8 +64,8 @@ class Body:
             for s in order:
                 for x in ir.operands(s):
                     uses[x] = uses.get(x, 0) + 1
-        needed = self.needed(root)
         fixed = self.fixed(root) if self.row is not None and self.lowering.rows else set()
+        needed = self.needed(root, fixed)
         for s in order:
             if s in fixed and s not in self.done and s in needed:
                 self.done[s] = self.lowering.before_rows(self, s)
@@ -84,15 +84,16 @@ class Body:
         tests = {"<", "<=", ">", ">=", "==", "!=", "and", "or", "not"}  # masks of whole numbers cost nothing
         return {s for s in same - inner if is_float(s.dtype) and not (isinstance(s, ir.Op) and s.name in tests)}
 
-    def needed(self, root: ir.Scalar) -> set[ir.Scalar]:
-        """The scalars that must be computed for a root: none below those that are known."""
+    def needed(self, root: ir.Scalar, fixed: set[ir.Scalar]) -> set[ir.Scalar]:
+        """The scalars that must be computed for a root: none below those that are known, or stand before the rows."""
         found: set[ir.Scalar] = set()
         stack = [root]
         while stack:
             s = stack.pop()
             if s not in found:
                 found.add(s)
-                if not (isinstance(s, ir.Op) and (s in self.done or self.key(s) in self.lowering.shared)):
+                known = isinstance(s, ir.Op) and (s in self.done or self.key(s) in self.lowering.shared)
+                if not known and s not in fixed:
                     stack.extend(ir.operands(s))
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -72,7 +73,8 @@ class Function:
     def text(self) -> str:
         ignored = '@np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")'
         lines = ["@in_space"] if self.in_space else []
-        rest = [*_commented(self.lowering.lines), *(f"    {x}" for x in self.epilogue)]
+        lines_of_values = alive(self.lowering.lines, self.epilogue)
+        rest = [*_commented(lines_of_values), *(f"    {x}" for x in self.epilogue)]
         if self.sharing is None:
             lines += [ignored, f"def {self.name}({', '.join(self.arguments)}):", f'    """{self.doc}"""']
             return "\n".join([*lines, *used([f"    {x}" for x in (*self.checks, *self.prologue)] + rest)])
@@ -93,6 +95,21 @@ def used(lines: list[str]) -> list[str]:
     code = [re.sub(r'"[^"]*"', "", x.split("  # ")[0]) for x in lines if not x.lstrip().startswith("#")]
     found = [x for x in lines if (m := SIZE.fullmatch(x)) and sum(bool(re.search(rf"\b{m[1]}\b", y)) for y in code) < 2]
     return [x for x in lines if x not in found]
+
+
+#: a line that gives a value a name; what it takes off a list must go in any case
+ASSIGNMENT = re.compile(r" *(\w+) = (?!.*\.pop\().*")
+
+
+def alive(lines: Sequence[Line], epilogue: Sequence[str]) -> list[Line]:
+    """Lines without those whose value nothing reads: a rule by hand, or a loop, may not need all that it is given."""
+    left = list(lines)
+    while True:
+        words = Counter(w for text in (*(x.text for x in left), *epilogue) for w in set(re.findall(r"\w+", text)))
+        dead = [x for x in left if (m := ASSIGNMENT.fullmatch(x.text)) and words[m[1]] == 1]
+        if not dead:
+            return left
+        left = [x for x in left if x not in dead]
 
 
 def _commented(lines: Sequence[Line]) -> list[str]:
@@ -637,7 +654,8 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
     step = ["@in_space"] if text.spacious else []
     step.append(f"def train_step({', '.join(['params', 'opt', *inputs, *(['*', 'space'] if text.spacious else [])])}):")
     step.append('    """Loss, gradients and update in one, in place; `opt` also carries the loss and the metrics."""')
-    step.append('    step = opt["step"] = opt["step"] + 1')
+    counted = "step" in needed or text.random or any(re.search(r"\bstep\b", x) for x in hyper.values())
+    step.append(f'    {"step = " if counted else ""}opt["step"] = opt["step"] + 1')
     call = ["params", *inputs]
     if unit.states:
         call.append('opt["state"]')
