@@ -180,6 +180,8 @@ class Loops:
         local = local or self.fresh(stored.removesuffix("_kept") + "_in")
         once = node.reverse and sum(part in ir.inside(s)[1] for s in self.parts if isinstance(s, ir.Scan)) == 1
         self.line(f"{local} = {stored}.pop()" if once else f"{local} = {stored}[{step}]")
+        if once and len(self.loops) == 1:
+            self.memory.lend(part, step)
         stands = ir.intern(ir.Input(local, "local", part.dtype, part.shape[1:]))
         self.names[stands] = local
         self.slices[part] = stands

@@ -78,6 +78,8 @@ class Memory:
     #: values that take the place of an argument, and when it is read for the last time
     targets: dict[ir.Node, ir.Input] = field(default_factory=dict)
     last_reads: dict[ir.Node, int] = field(default_factory=dict)
+    #: values of layers that a loop back takes one by one: their slots, which gradients of the same layer may have next
+    lent: dict[ir.Node, Slot] = field(default_factory=dict)
     now: int = -1
     reserved: list[Slot] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
@@ -145,15 +147,25 @@ class Memory:
         self.last_reads = {node: i for node, i in last.items() if isinstance(node, ir.Input)}
         found: list[list[ir.Node]] = [[] for _ in items]
         for node, i in last.items():
-            if node in own and node not in self.pinned and node not in self.leaving:
+            if node in self.lent or (node in own and node not in self.pinned and node not in self.leaving):
                 found[i].append(node)
         return found
 
     def release(self, nodes: Iterable[ir.Node]) -> None:
         for node in nodes:
-            slot = self.slots.pop(node, None)
+            slot = self.lent.pop(node, None) or self.slots.pop(node, None)
             if slot is not None:
                 self.free.append(slot)
+
+    def lend(self, part: ir.Part, step: str) -> None:
+        """A loop back takes a value of each layer for the last time: then its slot is free for others of that layer."""
+        scan = part.of
+        assert isinstance(scan, ir.Scan)
+        owners = self.owners(scan.results[part.number])
+        slots = [self.slots[x] for x in owners if x in self.slots]
+        carried = {x for carry in scan.carries for x in self.owners(carry)}
+        if len(slots) == 1 and slots[0].at == step and not carried & set(owners):
+            self.lent[part] = slots[0]
 
     # ---- slots
 
@@ -175,10 +187,15 @@ class Memory:
         return slot.text([size_code(s) for s in shape], "" if plain else DTYPES[slot.dtype])
 
     def free_slot(self, node: ir.Tensor) -> Slot | None:
-        if node in self.keys or node in self.pinned:
+        key = self.keys.get(node, "")
+        if node in self.pinned and not key:
             return None
         elements = count(node)
-        found = next((x for x in reversed(self.free) if x.count == elements and x.dtype == node.dtype), None)
+        fits = [x for x in reversed(self.free) if x.at == key and x.dtype == node.dtype]
+        if key:  # it grows when it must
+            found = max(fits, key=lambda x: estimate(x.count, 256), default=None)
+        else:
+            found = next((x for x in fits if x.count == elements), None)
         if found is not None:
             self.free.remove(found)
         return found
