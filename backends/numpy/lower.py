@@ -335,6 +335,13 @@ class Lowering(Loops, Others):
             self.assign(x, f"{base}.reshape({sizes})")
             return
         total = block.is_total(x)
+        if outer and not total and x.op is None:
+            code = Store(self, self.row_sizes(x, block.members[x]), row=block.members[x]).last(
+                x.body, f"{self.names[x]}[{self.rows}]"
+            )
+            if code is not None:
+                self.line(code, "", x.span)
+                return
         code = self.full(self.comp(x), x.shape if total else (symbol(self.count), *x.shape[1:]), x.dtype)
         if total:
             self.line(f"{self.names[x]} += {bare(code)}", "", x.span)
@@ -577,11 +584,9 @@ class Lowering(Loops, Others):
 
     def comp(self, node: ir.Comp, row: int | None = None) -> Text:
         """The text of a comprehension; in a block, `row` is the variable that counts its rows."""
-        sizes = (*node.shape, *node.reduced)
         if self.rows and node in self.members:
             row = self.members[node]
-        if row is not None:
-            sizes = (*sizes[:row], symbol(self.count), *sizes[row + 1 :])
+        sizes = self.row_sizes(node, row)
         body = Body(self, sizes, row=row)
         if node.op is None:
             text = body.scalar(node.body)
@@ -589,6 +594,11 @@ class Lowering(Loops, Others):
                 return Text(f"np.asarray({text.code}, {self.numpy_dtype(node.dtype)})", (), ATOM)
             return text
         return Sums(self, sizes, row=row).node(node)
+
+    def row_sizes(self, node: ir.Comp, row: int | None) -> tuple[Size, ...]:
+        """The sizes of the variables of a comprehension; in a block, only some rows."""
+        sizes = (*node.shape, *node.reduced)
+        return sizes if row is None else (*sizes[:row], symbol(self.count), *sizes[row + 1 :])
 
     def expand(self, text: Text, axes: tuple[int, ...]) -> Text:
         """Insert new axes so that the text lines up with `axes` from the right."""

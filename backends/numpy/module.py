@@ -97,19 +97,21 @@ def used(lines: list[str]) -> list[str]:
     return [x for x in lines if x not in found]
 
 
-#: a line that gives a value a name; what it takes off a list must go in any case
-ASSIGNMENT = re.compile(r" *(\w+) = (?!.*\.pop\().*")
+#: a line that gives a value a name, and what such a line may do besides
+ASSIGNMENT = re.compile(r"( *)(\w+) = (.*)")
+EFFECT = re.compile(r"\.pop\(|out=(?!space\()")
 
 
 def alive(lines: Sequence[Line], epilogue: Sequence[str]) -> list[Line]:
-    """Lines without those whose value nothing reads: a rule by hand, or a loop, may not need all that it is given."""
+    """Lines without the names that nothing reads: a rule by hand, or a loop, may not need all that it is given."""
     left = list(lines)
     while True:
         words = Counter(w for text in (*(x.text for x in left), *epilogue) for w in set(re.findall(r"\w+", text)))
-        dead = [x for x in left if (m := ASSIGNMENT.fullmatch(x.text)) and words[m[1]] == 1]
+        dead = {k: m for k, x in enumerate(left) if (m := ASSIGNMENT.fullmatch(x.text)) and words[m[2]] == 1}
         if not dead:
             return left
-        left = [x for x in left if x not in dead]
+        bare = {k: replace(left[k], text=m[1] + m[3]) for k, m in dead.items() if EFFECT.search(m[3])}
+        left = [bare.get(k, x) for k, x in enumerate(left) if k in bare or k not in dead]
 
 
 def _commented(lines: Sequence[Line]) -> list[str]:

@@ -25,18 +25,22 @@ def _is_normal(s: ir.Scalar) -> bool:
 
 def _argument(s: ir.Scalar) -> ir.Scalar | None:
     """x, when a scalar is erfc(-x / sqrt(2))."""
-    if isinstance(s, ir.Op) and s.name == "erfc" and isinstance(s.args[0], ir.Op) and s.args[0].name == "/":
-        above, below = s.args[0].args
-        if math.isclose(_number(below), -math.sqrt(2), rel_tol=1e-15):
-            return above
-    return None
+    if not isinstance(s, ir.Op) or s.name != "erfc":
+        return None
+    quotient, sign = _unsigned(s.args[0], 1)
+    if not isinstance(quotient, ir.Op) or quotient.name != "/":
+        return None
+    above, sign = _unsigned(quotient.args[0], sign)
+    below, sign = _unsigned(quotient.args[1], sign)
+    value = float(below.value) if isinstance(below, ir.Const) else math.nan
+    return above if math.isclose(sign * value, -math.sqrt(2), rel_tol=1e-15) else None
 
 
-def _number(s: ir.Scalar) -> float:
-    """The value of a constant, or of one with a minus; otherwise not a number."""
-    if isinstance(s, ir.Op) and s.name == "neg":
-        return -_number(s.args[0])
-    return float(s.value) if isinstance(s, ir.Const) else math.nan
+def _unsigned(s: ir.Scalar, sign: int) -> tuple[ir.Scalar, int]:
+    """A scalar without the minus before it, and the sign with it."""
+    while isinstance(s, ir.Op) and s.name == "neg":
+        s, sign = s.args[0], -sign
+    return s, sign
 
 
 class _Normal(Transform):

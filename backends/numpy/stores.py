@@ -58,6 +58,11 @@ class Store(Body):
             last = s
         return lines
 
+    def last(self, root: ir.Scalar, place: str) -> str | None:
+        """The line that computes a formula with the result of its last operation at a place; None if it cannot."""
+        self.count(root)
+        return self.first(root, place) if isinstance(root, ir.Op) and self.stored(root) else None
+
     def over(self, root: ir.Scalar, target: ir.Tensor, name: str) -> list[str] | None:
         """The lines that put a formula in the place of an argument that it reads; None when it is none of these."""
         spine = self.after(self.spine(root), target)
@@ -94,9 +99,7 @@ class Store(Body):
 
     def spine(self, root: ir.Scalar) -> list[ir.Scalar]:
         """Operations that can run one after the other at one place, the last one first; none if not even the last."""
-        for s in ir.scalars(root):
-            for x in ir.operands(s):
-                self.uses[x] = self.uses.get(x, 0) + 1
+        self.count(root)
         if not self.stored(root):
             return []
         found = [root]
@@ -106,6 +109,12 @@ class Store(Body):
                 break
             found.append(below)
         return found
+
+    def count(self, root: ir.Scalar) -> None:
+        """How often each part of a formula is used."""
+        for s in ir.scalars(root):
+            for x in ir.operands(s):
+                self.uses[x] = self.uses.get(x, 0) + 1
 
     def stored(self, s: ir.Scalar) -> bool:
         """Has a value all axes of the result, and can it be computed at a place?"""

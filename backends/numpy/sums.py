@@ -230,6 +230,8 @@ class Sums(Body):
         where = sorted(order.index(x) for x in axes)
         if len(rest) == 1 and rest[0] == order[-1] and len(order) > 1:
             return Text(f"{self.lowering.helper('column_sums')}({code})", tuple(rest))
+        if where == [len(order) - 1] and len(order) > 1:
+            return self.arranged(f"{self.lowering.helper('row_sums')}({code})", rest)
         return self.arranged(f"np.sum({code}{_axes(where, len(order))})", rest)
 
     def matmul(self, a: Text, b: Text, batch: list[int], rows: list[int], columns: list[int], inner: list[int]) -> Text:
