@@ -315,7 +315,7 @@ class Builder:
         made = ir.intern(ir.Along(node.op, args, len(self.mapped) + node.axis, shapes, dtypes, span=node.span))
         for number, output in enumerate(node.outputs):
             part = ir.Part(made, number, output.dtype, shapes[number], self.named(output.name), node.span)
-            self.define(output, ir.intern(part))
+            self.define_operation(output, ir.intern(part))
 
     def prefix(self, node: p.AlongAxis) -> None:
         """All prefixes of an associative function: y[0] = x[0], y[t] = f(y[t-1], x[t])."""
@@ -325,21 +325,23 @@ class Builder:
         args = [self.tensor(a) for a in node.args]
         axis = len(self.mapped) + node.axis
         length = args[0].shape[axis]
+        later = node.function.inputs[len(args) :]
+        names = [self.named(f"prefix_{x.name}") for x in node.function.outputs]
         now: list[ir.Tensor] = []
         before: list[ir.Tensor] = []
         for k, x in enumerate(args):
             shape = (*x.shape[:axis], *x.shape[axis + 1 :])
             places: list[ir.Place] = [ir.plain(i) for i in range(len(shape))]
             places.insert(axis, ir.intern(ir.At(step)))
-            now.append(ir.comp(shape, ir.read(x, tuple(places)), name=node.args[k].name))
-            before.append(ir.intern(ir.Step("carry", number, k, x.dtype, shape)))
+            now.append(ir.comp(shape, ir.read(x, tuple(places)), name=self.named(later[k].name)))
+            before.append(ir.intern(ir.Step("carry", number, k, x.dtype, shape, names[k])))
         inner = self.child(self.path, now[0].shape[:axis])
         inner.in_scan = True
         values = inner.instance(node.function, [Value(x, bool(inner.mapped)) for x in (*before, *now)])
         first = ir.op("==", (ir.read(step, ()), ir.const(0, "i64")), "bool")
         after = tuple(
-            ir.comp(x.shape, ir.op("select", (first, ir.whole(x), ir.whole(v)), x.dtype), name=x.name)
-            for x, v in zip(now, values, strict=True)
+            ir.comp(x.shape, ir.op("select", (first, ir.whole(x), ir.whole(v)), x.dtype), name=name)
+            for x, v, name in zip(now, values, names, strict=True)
         )
         starts = tuple(ir.comp(x.shape, zero(x.dtype)) for x in now)
         made = ir.intern(ir.Scan(number, length, False, starts, after, after, span=node.span))
@@ -434,10 +436,13 @@ class Builder:
         dtypes = tuple(o.dtype for o in node.outputs)
         made = ir.intern(ir.External(node.op, args, len(self.mapped) + node.mapped, shapes, dtypes, span=node.span))
         for number, output in enumerate(node.outputs):
-            self.define(
-                output,
-                ir.intern(ir.Part(made, number, output.dtype, shapes[number], self.named(output.name), node.span)),
-            )
+            part = ir.Part(made, number, output.dtype, shapes[number], self.named(output.name), node.span)
+            self.define_operation(output, ir.intern(part))
+
+    def define_operation(self, tensor: p.Tensor, value: ir.Tensor) -> None:
+        """A value that is called after an operation; the name of the statement that it stands in is the better one."""
+        self.define(tensor, value)
+        self.unit.depths.setdefault(value, self.depth + 1)
 
     def derivative(self, node: p.Derivative) -> None:
         """Derivatives inside a spec; over mapped axes each element has its own."""
@@ -445,7 +450,7 @@ class Builder:
         if self.mapped and (not wrt.lifted or node.kind in ("jacobian", "hessian")):
             raise Refusal(f"`{node.kind}` in a function that is mapped over indices", node.span)
         direction = None if node.direction is None else self.tensor(node.direction)
-        self.define(node.output, derivative(node.kind, of, wrt.tensor, direction))
+        self.define_operation(node.output, derivative(node.kind, of, wrt.tensor, direction))
 
     def scan(self, node: p.Scan) -> None:
         """The body is built for one step; earlier steps of a sequence are carried values."""
