@@ -81,7 +81,7 @@ def _sources(statement: Stmt) -> list[Tensor]:
         case AlongAxis() | CallFunction() | External() | Join():
             return list(statement.args)
         case Derivative():
-            return [statement.of, statement.wrt]
+            return [x for x in (statement.of, statement.wrt, statement.direction) if x is not None]
         case Modes():
             return [x for _, a, b in statement.joined for x in (a, b)]
         case Scan():
