@@ -23,10 +23,10 @@ def names(text: str) -> set[str]:
 
 
 #: formulas in which the NumPy backend still counts parts that it gives a line of their own, and windows of one array
-COUNTED = {"convolution/augmented", "convolution/convnext", "convolution/fft_conv", "convolution/finetune",
+COUNTED = {"convolution/augmented", "convolution/convnext", "convolution/finetune",
            "convolution/resnet", "convolution/textcnn", "convolution/wavenet", "derivatives/hessian", "graph/gat",
-           "linear/nearest", "linear/probit", "recurrent/aft", "recurrent/lru", "recurrent/rwkv", "recurrent/truncated",
-           "transformer/encoder_decoder", "transformer/relative"}  # fmt: skip
+           "linear/nearest", "linear/probit", "recurrent/lru", "recurrent/rwkv", "recurrent/truncated",
+           "transformer/encoder_decoder", "transformer/mixture", "transformer/relative"}  # fmt: skip
 #: a library of layers, without a model
 LIBRARIES = {"transformer/mixers"}
 ALL = {x.relative_to(SPECS).with_suffix("").as_posix() for x in SPECS.rglob("*.dsl")}
