@@ -21,8 +21,12 @@ PARTS = {"top_k": ("top", "top_at"), "fft": ("re", "im"), "ifft": ("re", "im"), 
 
 
 def tell_apart(outputs: Mapping[str, ir.Tensor]) -> None:
-    """Give values that share a name with a later one a word for what they are. Names are no part of what a node is."""
-    _Namespace(tuple(outputs.values()), _is_formula).tell_apart()
+    """Give values that share a name with a later one a word for what they are. Names are no part of what a node is.
+
+    Only that word: backends share kernels of one text, and what a value is computed from would tell equal ones apart.
+    """
+    space = _Namespace(tuple(outputs.values()), _is_formula)
+    space.tell_apart(lambda node: [f"{_name(node)}_{_word(node)}"] if _word(node) else [])
 
 
 def name_lines(roots: Sequence[ir.Node]) -> None:
@@ -33,7 +37,7 @@ def name_lines(roots: Sequence[ir.Node]) -> None:
     """
     space = _Namespace(roots)
     space.describe()
-    space.tell_apart()
+    space.tell_apart(space.wishes)
 
 
 def identifier(name: str) -> str:
@@ -164,11 +168,11 @@ class _Namespace:
 
     # ---- values of one name
 
-    def tell_apart(self) -> None:
+    def tell_apart(self, wishes: Callable[[ir.Node], Iterable[str]]) -> None:
         for claim in list(self.taken):
             group = [x for x, scans in self.taken[claim].items() if self.rivals(x, claim, scans)]
             for node in self.others(group):
-                self.give(node, self.wishes(node))
+                self.give(node, wishes(node))
 
     def others(self, group: Sequence[ir.Node]) -> list[ir.Node]:
         """All values of one name but the one that keeps it.
