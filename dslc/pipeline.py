@@ -121,12 +121,12 @@ def _run(program: Lowered, passes: dict[str, Pass]) -> Lowered:
         program.outputs = each(program.outputs)
         program.stages.append((name, dict(program.outputs)))
     for path, result in program.outputs.items():
-        if isinstance(result, ir.Comp) and not result.name:
+        if isinstance(result, ir.Comp) and isinstance(result.body, ir.Const) and not result.name:
             object.__setattr__(result, "name", _name(path))
     tell_apart(program.outputs)
     return program
 
 
 def _name(path: str) -> str:
-    """The name of a result without one, such as a gradient that is zero everywhere."""
+    """The name of a result that is a constant: a gradient that is zero everywhere, the start of a state."""
     return f"d_{path.removeprefix(GRADIENT)}" if path.startswith(GRADIENT) else path.rpartition(" ")[2]

@@ -26,7 +26,7 @@ def names(text: str) -> set[str]:
 COUNTED = {"convolution/augmented", "convolution/convnext", "convolution/finetune",
            "convolution/resnet", "convolution/textcnn", "convolution/wavenet", "derivatives/hessian", "graph/gat",
            "linear/nearest", "linear/probit", "recurrent/lru", "recurrent/rwkv", "recurrent/truncated",
-           "transformer/encoder_decoder", "transformer/mixture", "transformer/relative"}  # fmt: skip
+           "transformer/encoder_decoder", "transformer/relative"}  # fmt: skip
 #: a library of layers, without a model
 LIBRARIES = {"transformer/mixers"}
 ALL = {x.relative_to(SPECS).with_suffix("").as_posix() for x in SPECS.rglob("*.dsl")}
