@@ -10,7 +10,7 @@ from dslc.check import program as p
 from dslc.incremental.program import StepProgram, step_program
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit, build, build_train
-from dslc.ir.naming import tell_apart
+from dslc.ir.namespace import tell_apart
 from dslc.passes.deviations import drop_deviations
 from dslc.passes.factors import gather_factors
 from dslc.passes.hoist import hoist
@@ -120,5 +120,13 @@ def _run(program: Lowered, passes: dict[str, Pass]) -> Lowered:
     for name, each in passes.items():
         program.outputs = each(program.outputs)
         program.stages.append((name, dict(program.outputs)))
+    for path, result in program.outputs.items():
+        if isinstance(result, ir.Comp) and isinstance(result.body, ir.Const) and not result.name:
+            object.__setattr__(result, "name", _name(path))
     tell_apart(program.outputs)
     return program
+
+
+def _name(path: str) -> str:
+    """The name of a result that is a constant: a gradient that is zero everywhere, the start of a state."""
+    return f"d_{path.removeprefix(GRADIENT)}" if path.startswith(GRADIENT) else path.rpartition(" ")[2]

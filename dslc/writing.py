@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,10 @@ from typing import IO
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], None], before: Callable[[], None] | None = None) -> None:
-    """Write beside the target, force it to the disk, and move it there in one step; `before` runs just before that."""
+    """Write beside the target, force it to the disk, and move it there in one step; `before` runs just before that.
+
+    A file that was there leaves its permissions.
+    """
     path = path.absolute()
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
@@ -18,13 +22,12 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None], before: Cal
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
+        os.chmod(name, stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask())
         if before is not None:
             before()
         os.replace(name, path)
-    except BaseException:
-        if os.path.exists(name):
-            os.unlink(name)
+    except BaseException:  # an interrupt too must not leave the part behind
+        Path(name).unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
 

@@ -117,11 +117,8 @@ class Others:
             self.assign(node, self.names[of])
             return
         if of not in self.several:
-            names = [self.fresh(f"{w}") for w in self.part_names(of)]
+            parts = self.parts[of]
+            names = [self.fresh(self.wish(parts[k])) if k in parts else "_" for k in range(len(shapes))]
             self.line(f"{', '.join(names)} = {self.names[of]}", self.place(of).strip())
             self.several[of] = names
         self.names[node] = self.several[of][node.number]
-
-    def part_names(self: Lowering, of: ir.Along | ir.External) -> list[str]:
-        words = {"top_k": ("top", "top_at"), "fft": ("re", "im"), "ifft": ("re", "im"), "eigh": ("values", "vectors")}
-        return list(words.get(of.op, ("value", "other")))

@@ -22,7 +22,6 @@ from dslc.backends.triton.text import ATOM, HALF, Text, aligned, atom, name_of, 
 
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel
-from dslc.kernels.sums import free
 from dslc.sizes import Size
 
 
@@ -67,7 +66,8 @@ def tiles_read_after(kernel: Kernel) -> int:
     rows, columns = set(kernel.rows), set(kernel.columns)
     reads = {
         s for m in kernel.members.values() if m.node not in summed for s in ir.scalars(m.body)
-        if isinstance(s, ir.Read) and s.tensor not in kernel.members and free(s) & rows and free(s) & columns
+        if isinstance(s, ir.Read) and s.tensor not in kernel.members
+        and ir.variables(s) & rows and ir.variables(s) & columns
     }  # fmt: skip
     return len(reads)
 

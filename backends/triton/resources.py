@@ -189,6 +189,7 @@ def needs(module: Any, kernel: Source, target: str) -> dict[str, Any]:
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
+    from triton.errors import TritonError
 
     gpu = TARGETS[target]
     about = module.MANIFEST["kernels"][kernel.name]
@@ -202,7 +203,7 @@ def needs(module: Any, kernel: Source, target: str) -> dict[str, Any]:
     source = ASTSource(function, signature, blocks, aligned)
     try:
         compiled = triton.compile(source, target=GPUTarget(gpu.backend, gpu.arch, gpu.lanes), options=options)
-    except Exception as error:  # the compiler's errors have no common class
+    except (TritonError, RuntimeError) as error:  # MLIR passes fail with a RuntimeError
         return {"error": f"{type(error).__name__}: {str(error)[-600:]}"}
     found = on_cuda(compiled, int(gpu.arch)) if gpu.backend == "cuda" else on_hip(compiled)
     return {**found, "occupancy": round(occupancy(target, warps, found["registers"], found["shared"]), 3)}
@@ -224,7 +225,7 @@ class Known:
         key = hashlib.sha256(f"{self.version} {target} {kernel.key}".encode()).hexdigest()[:24]
         if key not in self.found:
             self.found[key] = needs(module, kernel, target)
-            if self.file is not None:
+            if self.file is not None and "error" not in self.found[key]:  # what failed is tried again
                 with self.file.open("a", encoding="utf-8") as stream:
                     stream.write(json.dumps({"key": key, **self.found[key]}) + "\n")
         return self.found[key]

@@ -25,7 +25,6 @@ from dslc.backends.triton.text import ATOM, BIT, COMPARE, HALF, Text, aligned, i
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel, Member
 from dslc.kernels.group import short
-from dslc.kernels.sums import free
 from dslc.sizes import Size
 
 
@@ -84,7 +83,11 @@ def live_tiles(kernel: Kernel, dtype: str) -> int:
     found: dict[object, int] = {}
     for m in kernel.members.values():
         for s in ir.scalars(m.body):
-            if isinstance(s, ir.Read) and s.tensor not in kernel.members and free(s) & rows and free(s) & columns:
+            if (
+                isinstance(s, ir.Read)
+                and s.tensor not in kernel.members
+                and all(ir.variables(s) & x for x in (rows, columns))
+            ):
                 found[s] = words(s.dtype, dtype)
         if m.node.op is not None and not short([kernel.sizes[v] for v in kernel.columns]):
             found[m.node] = words(m.node.dtype, dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from dslc.check.program import (
     AlongAxis,
     CallFunction,
@@ -25,7 +27,7 @@ from dslc.check.renaming import operands
 def depends(body: list[Stmt], value: Tensor, on: Tensor) -> bool:
     """Does `value` depend on `on` through the statements so far?"""
     edges: dict[int, set[int]] = {}
-    for statement in _flat(body):
+    for statement in every_statement(body):
         sources = {id(x) for x in _sources(statement)}
         for target in _targets(statement):
             edges.setdefault(id(target), set()).update(sources)
@@ -41,19 +43,19 @@ def depends(body: list[Stmt], value: Tensor, on: Tensor) -> bool:
     return False
 
 
-def _flat(body: object) -> list[Stmt]:
-    found: list[Stmt] = []
-    stack: list[Stmt] = list(body)  # type: ignore[call-overload]
+def every_statement(body: Sequence[Stmt]) -> Iterator[Stmt]:
+    """All statements, those inside blocks too."""
+    stack = list(body)
     while stack:
         statement = stack.pop()
-        found.append(statement)
-        if isinstance(statement, Scan | Remat):
-            stack.extend(statement.body)
-        elif isinstance(statement, Loop):
-            stack.extend(x for body in statement.passes for x in body)
-        elif isinstance(statement, Modes):
-            stack.extend((*statement.training, *statement.inference))
-    return found
+        yield statement
+        match statement:
+            case Scan() | Remat():
+                stack.extend(statement.body)
+            case Modes():
+                stack.extend((*statement.training, *statement.inference))
+            case Loop():
+                stack.extend(x for each in statement.passes for x in each)
 
 
 def _targets(statement: Stmt) -> list[Tensor]:
@@ -81,7 +83,7 @@ def _sources(statement: Stmt) -> list[Tensor]:
         case AlongAxis() | CallFunction() | External() | Join():
             return list(statement.args)
         case Derivative():
-            return [statement.of, statement.wrt]
+            return [x for x in (statement.of, statement.wrt, statement.direction) if x is not None]
         case Modes():
             return [x for _, a, b in statement.joined for x in (a, b)]
         case Scan():

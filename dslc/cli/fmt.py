@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 
 from dslc.cli.arguments import SPECS, spec_files
 from dslc.cli.output import tell
+from dslc.writing import write_bytes
 
 if TYPE_CHECKING:
     from dslc.diagnostics.report import Reporter
@@ -111,12 +111,4 @@ def _replace(path: Path, content: bytes) -> None:
     path = path.resolve()
     if not os.access(path, os.W_OK):
         raise PermissionError(13, "Permission denied")
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        shutil.copymode(path, temporary)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    write_bytes(path, content)

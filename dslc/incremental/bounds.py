@@ -128,13 +128,16 @@ def decided(s: ir.Scalar, sizes: Sequence[Size]) -> bool | None:
     >>> decided(ir.op("<", (ir.var(0), ir.const(5, "i64")), "bool"), (5,))
     True
     """
+    found = _gap(s)
+    return None if found is None else compared(found[0], lowest(found[1], sizes), highest(found[1], sizes))
+
+
+def _gap(s: ir.Scalar) -> tuple[str, Linear] | None:
+    """A comparison of positions as one of their difference with 0."""
     if not isinstance(s, ir.Op) or s.name not in COMPARISONS:
         return None
     left, right = (linear(x) for x in s.args)
-    if left is None or right is None:
-        return None
-    gap = left.minus(right)
-    return compared(s.name, lowest(gap, sizes), highest(gap, sizes))
+    return None if left is None or right is None else (s.name, left.minus(right))
 
 
 def decided_beyond(s: ir.Scalar, later: int, earlier: int) -> bool | None:
@@ -143,16 +146,14 @@ def decided_beyond(s: ir.Scalar, later: int, earlier: int) -> bool | None:
     >>> decided_beyond(ir.op("<=", (ir.var(1), ir.var(0)), "bool"), later=1, earlier=0)
     False
     """
-    if not isinstance(s, ir.Op) or s.name not in COMPARISONS:
+    found = _gap(s)
+    if found is None:
         return None
-    left, right = (linear(x) for x in s.args)
-    if left is None or right is None:
-        return None
-    gap = left.minus(right)
+    name, gap = found
     slope = gap.terms.get(later, 0)
     if set(gap.terms) != {later, earlier} or gap.terms[earlier] != -slope:
         return None
     edge = tidy(gap.offset + slope)
     if FACTS.nonnegative(slope):
-        return compared(s.name, edge, None)
-    return compared(s.name, None, edge) if FACTS.nonnegative(-slope) else None
+        return compared(name, edge, None)
+    return compared(name, None, edge) if FACTS.nonnegative(-slope) else None

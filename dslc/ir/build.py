@@ -3,89 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Union
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from dslc.autodiff.derivatives import derivative
 from dslc.check import program as p
+from dslc.check.dependence import every_statement
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
-from dslc.ir.layers import Layers, defined, find, tensors_of
-from dslc.ir.naming import Names
+from dslc.ir.expressions import Expressions, every_expression, size_of
+from dslc.ir.layers import Layers, defined, find, loops_in, tensors_of
 from dslc.ir.rewrite import Substitute, zero
+from dslc.ir.unit import CarriedSequence, Layer, Place
+from dslc.ir.unit import Refusal as Refusal
+from dslc.ir.unit import Unit as Unit
+from dslc.ir.unit import Value as Value
 from dslc.sizes import Size, tidy
-from dslc.source import Span
-
-#: what an index of the checked program is here: a variable, or the step of a scan
-Place = Union[int, ir.Step]
 
 
-@dataclass
-class Unit:
-    """A program in the IR: named results of named inputs."""
-
-    inputs: dict[str, ir.Input] = field(default_factory=dict)
-    outputs: dict[str, ir.Tensor] = field(default_factory=dict)
-    #: next values of states
-    updates: dict[str, ir.Tensor] = field(default_factory=dict)
-    #: declarations of parameters and states by path
-    params: dict[str, p.ParamDecl] = field(default_factory=dict)
-    states: dict[str, p.StateDecl] = field(default_factory=dict)
-    frozen: set[str] = field(default_factory=set)
-    #: inputs that hold one parameter or state for each pass of loops, `block.*.W`: first number and count, outer first
-    layers: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    #: how deep in calls a value got its name; an outer name for the same value is the better one
-    depths: dict[ir.Node, int] = field(default_factory=dict)
-    names: Names = field(default_factory=Names)
-
-    def paths(self, name: str) -> list[str]:
-        """The names that stand behind one with stars, in row-major order.
-
-        >>> Unit(layers={"block.*.W": ((0, 2),)}).paths("block.*.W")
-        ['block.0.W', 'block.1.W']
-        """
-        out = [name]
-        for first, count in self.layers.get(name, ()):
-            out = [path.replace("*", str(first + k), 1) for path in out for k in range(count)]
-        return out
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One loop around a part of the program that is built once: its step, the first number, the count of passes."""
-
-    step: ir.Step
-    first: int
-    count: int
-
-
-@dataclass(frozen=True)
-class Value:
-    """A tensor of the checked program in the IR; `lifted`: it has the mapped axes in front."""
-
-    tensor: ir.Tensor
-    lifted: bool
-
-
-@dataclass
-class CarriedSequence:
-    """A value that a scan builds: its scanned axis, and the carried values for each lag that is read."""
-
-    axis: int
-    reverse: bool
-    carries: list[ir.Step] = field(default_factory=list)
-
-
-@dataclass
-class Refusal(Exception):
-    """Something that is checked but that this stage cannot do yet."""
-
-    what: str
-    span: Span
-
-
-class Builder:
+class Builder(Expressions):
     """Builds the body of one instance. Mapped axes come first in everything that it defines."""
 
     def __init__(self, unit: Unit, mode: str, path: str = "", mapped: tuple[Size, ...] = (), frozen: bool = False):
@@ -129,7 +65,7 @@ class Builder:
 
     def instance(self, instance: p.Instance, args: Sequence[Value]) -> list[ir.Tensor]:
         self.definition = instance.name
-        self.sources = {s.wrt for s in _statements(instance.body) if isinstance(s, p.Derivative)}
+        self.sources = {s.wrt for s in every_statement(instance.body) if isinstance(s, p.Derivative)}
         for tensor, value in zip(instance.inputs, args, strict=True):
             self.set(tensor, value)
         self.find_layers(instance)
@@ -152,7 +88,7 @@ class Builder:
         return [self.tensor(o) for o in instance.outputs]
 
     def find_layers(self, instance: p.Instance) -> None:
-        loops = [] if self.in_scan else _loops(instance.body)
+        loops = [] if self.in_scan else loops_in(instance.body)
         body = (instance.body, instance.outputs, instance.exposed, instance.backward, self.kept)
         self.mentions = Counter(tensors_of(body))
         fixed = [f.removeprefix(self.path) for f in self.fixed if f.startswith(self.path)]
@@ -204,19 +140,6 @@ class Builder:
         rest = tuple(ir.plain(i) for i in range(len(tensor.shape)))
         return ir.comp(tensor.shape, ir.read(made, (*places, *rest)), name=self.named(tensor.name.split(".")[0]))
 
-    def named(self, name: str) -> str:
-        """The name of a value, with the layer that it belongs to."""
-        return f"{self.label}.{name}" if self.label and name else name
-
-    def tensor(self, tensor: p.Tensor) -> ir.Tensor:
-        """The value of a tensor with all mapped axes in front."""
-        value = self.values[tensor]
-        if value.lifted or not self.mapped:
-            return value.tensor
-        count = len(self.mapped)
-        places = tuple(ir.plain(count + i) for i in range(len(tensor.shape)))
-        return ir.comp((*self.mapped, *value.tensor.shape), ir.read(value.tensor, places), name=self.named(tensor.name))
-
     def define(self, tensor: p.Tensor, value: ir.Tensor) -> None:
         self.set(tensor, Value(value, bool(self.mapped)))
 
@@ -267,7 +190,7 @@ class Builder:
         lift = len(self.mapped)
         flat = [i for i in indices if i not in self.scan_steps]
         env: dict[p.Index, Place] = {**self.scan_steps, **{i: lift + k for k, i in enumerate(flat)}}
-        sizes = (*self.mapped, *(_size(i) for i in flat))
+        sizes = (*self.mapped, *(size_of(i) for i in flat))
         body = self.scalar(node.value, env)
         name = self.named(node.tensor.name)
         # a value of 16 bits rounds where it is named
@@ -293,7 +216,7 @@ class Builder:
     def scatter(self, node: p.Scatter) -> None:
         lift = len(self.mapped)
         env: dict[p.Index, Place] = {**self.scan_steps, **{i: lift + k for k, i in enumerate(node.indices)}}
-        ranges = (*self.mapped, *(_size(i) for i in node.indices))
+        ranges = (*self.mapped, *(size_of(i) for i in node.indices))
         places = (*(ir.plain(k) for k in range(lift)), *(self.place(x, env) for x in node.positions))
         body = self.scalar(node.value, env)
         base = None if node.base is None else self.tensor(node.base)
@@ -315,7 +238,7 @@ class Builder:
         made = ir.intern(ir.Along(node.op, args, len(self.mapped) + node.axis, shapes, dtypes, span=node.span))
         for number, output in enumerate(node.outputs):
             part = ir.Part(made, number, output.dtype, shapes[number], self.named(output.name), node.span)
-            self.define(output, ir.intern(part))
+            self.define_operation(output, ir.intern(part))
 
     def prefix(self, node: p.AlongAxis) -> None:
         """All prefixes of an associative function: y[0] = x[0], y[t] = f(y[t-1], x[t])."""
@@ -325,21 +248,23 @@ class Builder:
         args = [self.tensor(a) for a in node.args]
         axis = len(self.mapped) + node.axis
         length = args[0].shape[axis]
+        later = node.function.inputs[len(args) :]
+        names = [self.named(f"prefix_{x.name}") for x in node.function.outputs]
         now: list[ir.Tensor] = []
         before: list[ir.Tensor] = []
         for k, x in enumerate(args):
             shape = (*x.shape[:axis], *x.shape[axis + 1 :])
             places: list[ir.Place] = [ir.plain(i) for i in range(len(shape))]
             places.insert(axis, ir.intern(ir.At(step)))
-            now.append(ir.comp(shape, ir.read(x, tuple(places)), name=node.args[k].name))
-            before.append(ir.intern(ir.Step("carry", number, k, x.dtype, shape)))
+            now.append(ir.comp(shape, ir.read(x, tuple(places)), name=self.named(later[k].name)))
+            before.append(ir.intern(ir.Step("carry", number, k, x.dtype, shape, names[k])))
         inner = self.child(self.path, now[0].shape[:axis])
         inner.in_scan = True
         values = inner.instance(node.function, [Value(x, bool(inner.mapped)) for x in (*before, *now)])
         first = ir.op("==", (ir.read(step, ()), ir.const(0, "i64")), "bool")
         after = tuple(
-            ir.comp(x.shape, ir.op("select", (first, ir.whole(x), ir.whole(v)), x.dtype), name=x.name)
-            for x, v in zip(now, values, strict=True)
+            ir.comp(x.shape, ir.op("select", (first, ir.whole(x), ir.whole(v)), x.dtype), name=name)
+            for x, v, name in zip(now, values, names, strict=True)
         )
         starts = tuple(ir.comp(x.shape, zero(x.dtype)) for x in now)
         made = ir.intern(ir.Scan(number, length, False, starts, after, after, span=node.span))
@@ -434,10 +359,13 @@ class Builder:
         dtypes = tuple(o.dtype for o in node.outputs)
         made = ir.intern(ir.External(node.op, args, len(self.mapped) + node.mapped, shapes, dtypes, span=node.span))
         for number, output in enumerate(node.outputs):
-            self.define(
-                output,
-                ir.intern(ir.Part(made, number, output.dtype, shapes[number], self.named(output.name), node.span)),
-            )
+            part = ir.Part(made, number, output.dtype, shapes[number], self.named(output.name), node.span)
+            self.define_operation(output, ir.intern(part))
+
+    def define_operation(self, tensor: p.Tensor, value: ir.Tensor) -> None:
+        """A value that is called after an operation; the name of the statement that it stands in is the better one."""
+        self.define(tensor, value)
+        self.unit.depths.setdefault(value, self.depth + 1)
 
     def derivative(self, node: p.Derivative) -> None:
         """Derivatives inside a spec; over mapped axes each element has its own."""
@@ -445,7 +373,7 @@ class Builder:
         if self.mapped and (not wrt.lifted or node.kind in ("jacobian", "hessian")):
             raise Refusal(f"`{node.kind}` in a function that is mapped over indices", node.span)
         direction = None if node.direction is None else self.tensor(node.direction)
-        self.define(node.output, derivative(node.kind, of, wrt.tensor, direction))
+        self.define_operation(node.output, derivative(node.kind, of, wrt.tensor, direction))
 
     def scan(self, node: p.Scan) -> None:
         """The body is built for one step; earlier steps of a sequence are carried values."""
@@ -482,7 +410,7 @@ class Builder:
             carries += [now, *previous[:-1]] if previous else []
             results.append(now)
         self.scan_steps, self.sequences = outer_steps, outer_sequences
-        length = _size(node.index)
+        length = size_of(node.index)
         made = ir.intern(
             ir.Scan(number, length, node.reversed, tuple(starts), tuple(carries), tuple(results), span=node.span)
         )
@@ -560,191 +488,6 @@ class Builder:
         for k, (tensor, x) in enumerate(zip(used, values, strict=True)):
             self.define(tensor, ir.intern(ir.Part(made, k, x.dtype, x.shape, self.named(tensor.name), node.span)))
 
-    # ---- expressions
-
-    def place(self, position: p.Position, env: Mapping[p.Index, Place]) -> ir.Place:
-        if isinstance(position, p.Data):
-            return ir.intern(ir.Data(self.scalar(position.value, env), position.mode))
-        steps = [(i, c) for i, c in position.terms if isinstance(env[i], ir.Step)]
-        if not steps:
-            terms = tuple((number, c) for i, c in position.terms if isinstance(number := env[i], int))
-            return ir.affine(terms, position.offset, position.mode)
-        index, coefficient = steps[0]
-        step = env[index]
-        if coefficient == 1 and len(position.terms) == 1 and position.mode == "inside" and isinstance(step, ir.Step):
-            return ir.intern(ir.At(step, position.offset))
-        total: ir.Scalar = ir.intern(ir.SizeOf(position.offset))
-        for i, c in position.terms:
-            part = ir.op("*", (ir.intern(ir.SizeOf(c)), self.index_value(env[i])), "i64")
-            total = ir.op("+", (total, part), "i64")
-        return ir.intern(ir.Data(total, position.mode))
-
-    def index_value(self, place: Place) -> ir.Scalar:
-        return ir.var(place) if isinstance(place, int) else ir.read(place, ())
-
-    def scalar(self, root: p.Expr, env: Mapping[p.Index, Place]) -> ir.Scalar:
-        """An expression as the body of a comprehension whose variables are `env`."""
-        done: dict[int, ir.Scalar] = {}
-        stack: list[tuple[p.Expr, bool]] = [(root, False)]
-        while stack:
-            e, ready = stack.pop()
-            if id(e) in done:
-                continue
-            below = _below(e)
-            if not ready and below:
-                stack.append((e, True))
-                stack.extend((x, False) for x in below)
-                continue
-            done[id(e)] = self.one(e, env, done)
-        return done[id(root)]
-
-    def one(self, e: p.Expr, env: Mapping[p.Index, Place], done: Mapping[int, ir.Scalar]) -> ir.Scalar:
-        match e:
-            case p.Constant():
-                return ir.const(e.value, e.dtype)
-            case p.SizeValue():
-                return ir.intern(ir.SizeOf(e.size, e.dtype))
-            case p.IndexValue():
-                return self.index_value(env[e.index])
-            case p.Apply():
-                return self.apply(e, tuple(done[id(a)] for a in e.args))
-            case p.Reduce():
-                return self.reduce(e, env)
-            case p.Draw():
-                return self.draw(e, env, tuple(done[id(a)] for a in e.args))
-            case p.Read():
-                return self.read(e, env, done)
-
-    def apply(self, e: p.Apply, args: tuple[ir.Scalar, ...]) -> ir.Scalar:
-        name = "cast" if e.op in ("float", "f16", "bf16", "f32", "f64", "i32", "i64", "bool") else e.op
-        if e.op == "square":
-            return ir.op("*", (args[0], args[0]), e.dtype)
-        return ir.op(name, args, e.dtype)
-
-    def read(self, e: p.Read, env: Mapping[p.Index, Place], done: Mapping[int, ir.Scalar]) -> ir.Scalar:
-        if e.tensor in self.sequences:
-            return self.read_step(e, env)
-        value = self.values[e.tensor]
-        tensor = value.tensor
-        lead = tuple(ir.plain(k) for k in range(len(self.mapped))) if value.lifted else ()
-        positions = list(e.positions)
-        groups = [_radix(x, size) for x, size in zip(positions, tensor.shape[len(lead) :], strict=True)]
-        if any(g is not None for g in groups) and e.outside is None:
-            shape: list[Size] = list(tensor.shape[: len(lead)])
-            split: list[p.Position] = []
-            for axis, (position, group) in enumerate(zip(positions, groups, strict=True)):
-                if group is None:
-                    shape.append(tensor.shape[len(lead) + axis])
-                    split.append(position)
-                else:
-                    shape.extend(_size(i) for i in group)
-                    split.extend(p.Affine(((i, 1),), 0) for i in group)
-            tensor = ir.intern(ir.Reshape(tensor, tuple(shape), tensor.dtype, tensor.name))
-            positions = split
-        places = (*lead, *(self.place(x, env) for x in positions))
-        outside = None if e.outside is None else done[id(e.outside)]
-        if outside is not None and outside.dtype != tensor.dtype:
-            outside = ir.op("cast", (outside,), tensor.dtype)
-        result: ir.Scalar = ir.read(tensor, places, outside)
-        return result if result.dtype == e.dtype else ir.op("cast", (result,), e.dtype)
-
-    def read_step(self, e: p.Read, env: Mapping[p.Index, Place]) -> ir.Scalar:
-        """A sequence inside its scan: the value of this step, or a carried one."""
-        sequence = self.sequences[e.tensor]
-        where = e.positions[sequence.axis]
-        assert isinstance(where, p.Affine) and isinstance(where.offset, int)
-        lag = where.offset if sequence.reverse else -where.offset
-        tensor = self.tensor(e.tensor) if lag == 0 else sequence.carries[lag - 1]
-        lead = tuple(ir.plain(k) for k in range(len(self.mapped)))
-        rest = tuple(self.place(x, env) for a, x in enumerate(e.positions) if a != sequence.axis)
-        result: ir.Scalar = ir.read(tensor, (*lead, *rest))
-        return result if result.dtype == e.dtype else ir.op("cast", (result,), e.dtype)
-
-    def reduce(self, e: p.Reduce, env: Mapping[p.Index, Place]) -> ir.Scalar:
-        """A reduction is a comprehension over what it depends on; here it is read back."""
-        bound = set(e.indices)
-        outer = [i for i in _free(e.body) if i not in bound and not isinstance(env.get(i), ir.Step)]
-        outer.sort(key=lambda i: n if isinstance(n := env[i], int) else -1)
-        lift = len(self.mapped)
-        inner: dict[p.Index, Place] = {i: s for i, s in env.items() if isinstance(s, ir.Step) and i not in bound}
-        inner.update({i: lift + k for k, i in enumerate(outer)})
-        inner.update({i: lift + len(outer) + k for k, i in enumerate(e.indices)})
-        shape = (*self.mapped, *(_size(i) for i in outer))
-        reduced = tuple(_size(i) for i in e.indices)
-        body = self.scalar(e.body, inner)
-        op = "sum" if e.op == "mean" else e.op
-        if e.op == "mean" and body.dtype != e.dtype:
-            body = ir.op("cast", (body,), e.dtype)
-        made = ir.comp(shape, body, op, reduced, span=e.span)
-        places = (*(ir.plain(k) for k in range(lift)), *(ir.plain(n) for i in outer if isinstance(n := env[i], int)))
-        result: ir.Scalar = ir.read(made, places)
-        if e.op == "mean":
-            count: Size = 1
-            for size in reduced:
-                count = tidy(count * size)
-            divisor = ir.intern(ir.SizeOf(count, "i64"))
-            result = ir.op("/", (result, divisor), e.dtype)
-        return result
-
-    def draw(self, e: p.Draw, env: Mapping[p.Index, Place], args: tuple[ir.Scalar, ...]) -> ir.Scalar:
-        """A draw in terms of uniform bits: the element is numbered row-major over mapped axes, steps and indices."""
-        places: list[ir.Scalar] = [ir.var(k) for k in range(len(self.mapped))]
-        sizes: list[Size] = list(self.mapped)
-        for index, step in self.scan_steps.items():
-            places.append(ir.read(step, ()))
-            sizes.append(_size(index))
-        for index in e.indices:
-            if index not in self.scan_steps:
-                places.append(self.index_value(env[index]))
-                sizes.append(_size(index))
-        site = _site(f"{self.calls}{self.definition}", e.site)
-
-        def uniform(lane: int) -> ir.Scalar:
-            return ir.intern(ir.Rand(site, tuple(places), tuple(sizes), lane))
-
-        def number(x: float) -> ir.Scalar:
-            return ir.const(x, "float")
-
-        if e.op != "randint":
-            args = tuple(x if is_float(x.dtype) else ir.op("cast", (x,), "float") for x in args)
-        match e.op:
-            case "uniform":
-                if not args:
-                    return uniform(0)
-                low, high = args if len(args) == 2 else (number(0.0), args[0])
-                spread = ir.op("-", (high, low), "float")
-                return ir.op("+", (low, ir.op("*", (spread, uniform(0)), "float")), "float")
-            case "bernoulli":
-                below = ir.op("<", (uniform(0), args[0]), "bool")
-                return ir.op("select", (below, number(1.0), number(0.0)), "float")
-            case "gumbel":
-                inner = ir.op("neg", (ir.op("log", (_open(uniform(0)),), "float"),), "float")
-                return ir.op("neg", (ir.op("log", (inner,), "float"),), "float")
-            case "randint":
-                low, high = args
-                spread = ir.op("-", (high, low), "i64")
-                scaled = ir.op("*", (uniform(0), ir.op("cast", (spread,), "float")), "float")
-                return ir.op("+", (low, ir.op("cast", (ir.op("floor", (scaled,), "float"),), "i64")), "i64")
-        mean, deviation = (*args, number(1.0))[:2] if args else (number(0.0), number(1.0))
-        log = ir.op("log", (_open(uniform(0)),), "float")
-        radius = ir.op("sqrt", (ir.op("*", (number(-2.0), log), "float"),), "float")
-        angle = ir.op("cos", (ir.op("*", (number(6.283185307179586), uniform(1)), "float"),), "float")
-        normal = ir.op("*", (radius, angle), "float")
-        return ir.op("+", (mean, ir.op("*", (deviation, normal), "float")), "float")
-
-
-def _open(u: ir.Scalar) -> ir.Scalar:
-    """A uniform draw kept away from 0, as Triton's normal draws do."""
-    return ir.op("max", (u, ir.const(1.0e-7, "float")), "float")
-
-
-def _site(path: str, site: int) -> int:
-    """A number for a draw that depends on the calls that lead to it and its place there, and on nothing else."""
-    value = 2166136261
-    for byte in f"{path}#{site}".encode():
-        value = ((value ^ byte) * 16777619) & 0x7FFFFFFF
-    return value
-
 
 @dataclass(eq=False)
 class CustomRule:
@@ -786,131 +529,17 @@ def _frontier(values: Sequence[ir.Tensor], known: set[ir.Tensor]) -> list[ir.Ten
     return list(found)
 
 
-def _loops(body: Sequence[p.Stmt]) -> list[p.Loop]:
-    """The loops of an instance, those in the passes of others too, but none inside a scan."""
-    out: list[p.Loop] = []
-    for statement in body:
-        match statement:
-            case p.Loop():
-                out.append(statement)
-                for each in statement.passes:
-                    out += _loops(each)
-            case p.Remat():
-                out += _loops(statement.body)
-            case p.Modes():
-                out += _loops((*statement.training, *statement.inference))
-    return out
-
-
 def _lags(node: p.Scan) -> dict[p.Tensor, int]:
     """How many steps back each sequence of a scan is read."""
     axes = {c.tensor: c.axis for c in node.carried}
     lags: dict[p.Tensor, int] = {}
-    for e in _expressions(node.body):
+    for e in every_expression(node.body):
         if isinstance(e, p.Read) and e.tensor in axes:
             where = e.positions[axes[e.tensor]]
             assert isinstance(where, p.Affine) and isinstance(where.offset, int)
             lag = where.offset if node.reversed else -where.offset
             lags[e.tensor] = max(lags.get(e.tensor, 0), lag)
     return lags
-
-
-def _statements(body: Sequence[p.Stmt]) -> Iterator[p.Stmt]:
-    """All statements, those inside blocks too."""
-    stack = list(body)
-    while stack:
-        statement = stack.pop()
-        yield statement
-        match statement:
-            case p.Scan() | p.Remat():
-                stack.extend(statement.body)
-            case p.Modes():
-                stack.extend((*statement.training, *statement.inference))
-            case p.Loop():
-                stack.extend(x for each in statement.passes for x in each)
-
-
-def _expressions(body: Sequence[p.Stmt]) -> Iterator[p.Expr]:
-    """All expressions of statements, those inside blocks too."""
-    roots: list[p.Expr] = []
-    for statement in _statements(body):
-        match statement:
-            case p.Define():
-                roots.append(statement.value)
-            case p.Scatter():
-                roots.append(statement.value)
-                roots += [x.value for x in statement.positions if isinstance(x, p.Data)]
-    seen: set[int] = set()
-    while roots:
-        e = roots.pop()
-        if id(e) in seen:
-            continue
-        seen.add(id(e))
-        yield e
-        roots += _below(e)
-        if isinstance(e, p.Reduce):
-            roots.append(e.body)
-        if isinstance(e, p.Read):
-            roots += [x.value for x in e.positions if isinstance(x, p.Data)]
-
-
-def _size(index: p.Index) -> Size:
-    assert index.size is not None
-    return index.size
-
-
-def _radix(position: p.Position, axis: Size) -> tuple[p.Index, ...] | None:
-    """The indices of a grouped axis, slowest first, when a position is exactly that and covers the whole axis."""
-    if not isinstance(position, p.Affine) or len(position.terms) < 2:
-        return None
-    if position.offset != 0 or position.mode != "inside":
-        return None
-    stride: Size = 1
-    for index, coefficient in reversed(position.terms):
-        if coefficient != stride:
-            return None
-        stride = tidy(stride * _size(index))
-    return tuple(i for i, _ in position.terms) if tidy(stride - axis) == 0 else None
-
-
-def _below(e: p.Expr) -> list[p.Expr]:
-    if isinstance(e, p.Apply | p.Draw):
-        return list(e.args)
-    if isinstance(e, p.Read):
-        return [] if e.outside is None else [e.outside]
-    return []
-
-
-def _free(e: p.Expr) -> list[p.Index]:
-    """The indices that an expression depends on, in order of first use."""
-    found: dict[p.Index, None] = {}
-    seen: set[tuple[int, frozenset[p.Index]]] = set()
-    stack: list[tuple[p.Expr, frozenset[p.Index]]] = [(e, frozenset())]
-    while stack:
-        node, bound = stack.pop()
-        if (id(node), bound) in seen:
-            continue
-        seen.add((id(node), bound))
-        match node:
-            case p.IndexValue():
-                if node.index not in bound:
-                    found[node.index] = None
-            case p.Apply():
-                stack.extend((a, bound) for a in reversed(node.args))
-            case p.Reduce():
-                stack.append((node.body, bound | set(node.indices)))
-            case p.Draw():
-                found.update({i: None for i in node.indices if i not in bound})
-                stack.extend((a, bound) for a in reversed(node.args))
-            case p.Read():
-                for position in node.positions:
-                    if isinstance(position, p.Affine):
-                        found.update({i: None for i, _ in position.terms if i not in bound})
-                    else:
-                        stack.append((position.value, bound))
-                if node.outside is not None:
-                    stack.append((node.outside, bound))
-    return list(found)
 
 
 def build(instance: p.Instance, mode: str = "inference") -> Unit:

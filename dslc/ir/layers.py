@@ -268,3 +268,19 @@ def defined(body: Sequence[p.Stmt]) -> list[p.Tensor]:
                 for each in statement.passes:
                     out += defined(each)
     return out
+
+
+def loops_in(body: Sequence[p.Stmt]) -> list[p.Loop]:
+    """The loops of an instance, those in the passes of others too, but none inside a scan."""
+    out: list[p.Loop] = []
+    for statement in body:
+        match statement:
+            case p.Loop():
+                out.append(statement)
+                for each in statement.passes:
+                    out += loops_in(each)
+            case p.Remat():
+                out += loops_in(statement.body)
+            case p.Modes():
+                out += loops_in((*statement.training, *statement.inference))
+    return out

@@ -381,6 +381,24 @@ def scalars(root: Scalar) -> tuple[Scalar, ...]:
     return tuple(done)
 
 
+@remembered
+def variables(s: Scalar) -> frozenset[int]:
+    """The variables that a scalar depends on, in places too.
+
+    >>> sorted(variables(op("+", (var(0), var(2)), "i64")))
+    [0, 2]
+    """
+    found: set[int] = set()
+    for x in scalars(s):
+        if isinstance(x, Var):
+            found.add(x.number)
+        elif isinstance(x, Read):
+            for place in x.places:
+                if isinstance(place, Affine):
+                    found.update(n for n, _ in place.terms)
+    return frozenset(found)
+
+
 def rebuild(s: Scalar, below: Callable[[Scalar], Scalar], tensor: Callable[[Tensor], Tensor] | None = None) -> Scalar:
     """The same scalar on changed operands (and, for reads, a changed tensor)."""
     match s:

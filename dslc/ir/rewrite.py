@@ -125,6 +125,22 @@ class Change:
         return total
 
 
+def seen_at(places: Sequence[ir.Place], body: ir.Scalar) -> ir.Scalar | None:
+    """The body of a comprehension as one sees it who reads the comprehension at these places.
+
+    None where a place is data or may lie outside, and where the result would not be affine.
+    """
+    forms: dict[int, Form] = {}
+    for axis, place in enumerate(places):
+        if not isinstance(place, ir.Affine) or place.mode != "inside":
+            return None
+        forms[axis] = Form(place.terms, place.offset, place.divisor)
+    try:
+        return Change(forms).scalar(body)
+    except NotAffine:
+        return None
+
+
 def zero(dtype: str) -> ir.Const:
     if dtype == "bool":
         return ir.const(False, dtype)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Substitute, keep, zero
-from dslc.kernels.sums import every_node, free
+from dslc.kernels.sums import every_node
 from dslc.sizes import Size
 
 #: what a symbolic size counts for when costs are compared
@@ -131,7 +131,7 @@ def factors(body: ir.Scalar, kept: int = 0) -> list[Factor]:
             assert isinstance(s, ir.Op)
             out += masked(s, kept)
         else:
-            out.append(Factor(s, below, frozenset(free(s))))
+            out.append(Factor(s, below, ir.variables(s)))
     return out
 
 
@@ -153,10 +153,10 @@ def masked(s: ir.Op, kept: int) -> list[Factor]:
     """`a b if c else 0 = (a if c else 0) b`, with c on the factor that has most of its variables."""
     parts = factors(s.args[1], kept)
     test = s.args[0]
-    axes = frozenset(free(test))
+    axes = ir.variables(test)
     holds = [k for k, f in enumerate(parts) if axes <= f.axes and not f.below]
     if not holds:
-        return [Factor(s, False, frozenset(free(s)))]
+        return [Factor(s, False, ir.variables(s))]
     k = holds[0]
     inner = parts[k].scalar
     chosen = ir.op("select", (test, inner, zero(inner.dtype)), inner.dtype)

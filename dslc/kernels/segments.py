@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
-from dslc.kernels.sums import free, plain_variable, position
+from dslc.kernels.sums import plain_variable, position
 from dslc.sizes import Size, tidy
 
 
@@ -52,7 +52,7 @@ def segments(node: ir.Scatter) -> Segments:
         if variable is not None and variable not in plain.values() and node.ranges[variable] == node.shape[axis]:
             plain[axis] = variable
         elif isinstance(place, ir.Data):
-            in_data |= free(place.value)
+            in_data |= ir.variables(place.value)
         elif isinstance(place, ir.Affine):
             in_data |= {n for n, _ in place.terms}
     columns = tuple(axis for axis, v in plain.items() if v not in in_data)

@@ -95,7 +95,7 @@ def gathered(node: ir.Scatter) -> ir.Tensor:
 def chosen(node: ir.Scatter, test: ir.Scalar, body: ir.Scalar, rank: int) -> ir.Scalar:
     """The body where the test holds; as a product where that makes the sum a contraction."""
     if node.op == "+":
-        body_axes, test_axes = free(body), free(test)
+        body_axes, test_axes = ir.variables(body), ir.variables(test)
         if node.dtype not in ("i32", "i64", "bool") and any(v < rank and v not in test_axes for v in body_axes):
             one = ir.const(1.0, node.dtype)
             return ir.op("*", (ir.op("select", (test, one, zero(node.dtype)), node.dtype), body), node.dtype)
@@ -105,23 +105,6 @@ def chosen(node: ir.Scatter, test: ir.Scalar, body: ir.Scalar, rank: int) -> ir.
     else:
         limit = ir.const(float("-inf") if node.op == "max" else float("inf"), node.dtype)
     return ir.op("select", (test, body, limit), node.dtype)
-
-
-def free(s: ir.Scalar) -> set[int]:
-    """The variables that a scalar depends on.
-
-    >>> sorted(free(ir.op("+", (ir.var(0), ir.var(2)), "i64")))
-    [0, 2]
-    """
-    found: set[int] = set()
-    for x in ir.scalars(s):
-        if isinstance(x, ir.Var):
-            found.add(x.number)
-        elif isinstance(x, ir.Read):
-            for place in x.places:
-                if isinstance(place, ir.Affine):
-                    found.update(n for n, _ in place.terms)
-    return found
 
 
 def plain_variable(place: ir.Place) -> int | None:

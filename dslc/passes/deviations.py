@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.passes.products import split
-from dslc.passes.transform import Outputs, Transform
+from dslc.passes.transform import Outputs, Transform, with_body
 from dslc.sizes import Size, tidy
 
 
@@ -42,7 +42,7 @@ class _Deviations(Transform):
             zero = ir.comp(node.shape, nothing, name=node.name, span=node.span, dtype=node.dtype)
             self.zeros.add(zero)
             return zero
-        return ir.comp(node.shape, body or nothing, node.op, node.reduced, node.name, node.span, node.dtype)
+        return with_body(node, body or nothing)
 
     def without(self, root: ir.Scalar) -> ir.Scalar | None:
         """A formula without the terms that have such a sum as a factor; None when nothing is left."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Change, Form, NotAffine
+from dslc.ir.rewrite import seen_at
 from dslc.passes.products import split
-from dslc.passes.transform import Outputs, Transform, everything
+from dslc.passes.transform import Outputs, Transform, everything, with_body
 
 
 def inline(outputs: Outputs) -> dict[str, ir.Tensor]:
@@ -24,14 +24,8 @@ def inline(outputs: Outputs) -> dict[str, ir.Tensor]:
 class _Inline(Transform):
     def __init__(self, uses: Counter[ir.Node]):
         super().__init__()
+        #: of nodes before the change
         self.uses = uses
-        #: how often the node that a changed node comes from is used
-        self.old: dict[ir.Node, ir.Node] = {}
-
-    def _one(self, node: ir.Node) -> ir.Node:
-        new = super()._one(node)
-        self.old.setdefault(new, node)
-        return new
 
     def visit(self, node: ir.Node) -> ir.Node:
         if not isinstance(node, ir.Comp) or not any(self.inlined(s) for s in ir.scalars(node.body)):
@@ -42,8 +36,7 @@ class _Inline(Transform):
         for s in ir.scalars(node.body):
             new = ir.rebuild(s, lambda x: done[x])
             done[s] = self.read(new) if isinstance(new, ir.Read) and self.inlined(new) else new
-        body = done[node.body]
-        return ir.comp(node.shape, body, node.op, node.reduced, node.name, node.span, node.dtype)
+        return with_body(node, done[node.body])
 
     def inlined(self, s: ir.Scalar) -> bool:
         if not isinstance(s, ir.Read) or s.outside is not None or not isinstance(s.tensor, ir.Comp):
@@ -51,17 +44,8 @@ class _Inline(Transform):
         node = s.tensor
         if node.op is not None or node.name or ir.slice_of_input(node) or node.dtype != node.body.dtype:
             return False
-        return self.uses[self.old.get(node, node)] == 1
+        return self.uses[self.origin.get(node, node)] == 1
 
     def read(self, s: ir.Read) -> ir.Scalar:
-        node = s.tensor
-        assert isinstance(node, ir.Comp)
-        forms: dict[int, Form] = {}
-        for axis, place in enumerate(s.places):
-            if not isinstance(place, ir.Affine) or place.mode != "inside":
-                return s
-            forms[axis] = Form(place.terms, place.offset, place.divisor)
-        try:
-            return Change(forms).scalar(node.body)
-        except NotAffine:
-            return s
+        assert isinstance(s.tensor, ir.Comp)
+        return seen_at(s.places, s.tensor.body) or s

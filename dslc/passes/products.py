@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dslc.autodiff.scalar import is_zero
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
+from dslc.ir.nodes import variables as variables
 
 
 @dataclass(frozen=True)
@@ -17,20 +18,6 @@ class Product:
     above: tuple[ir.Scalar, ...]
     below: tuple[ir.Scalar, ...]
     negative: bool = False
-
-
-@ir.remembered
-def variables(s: ir.Scalar) -> frozenset[int]:
-    """The variables that a scalar depends on, in places too."""
-    found: set[int] = set()
-    for x in ir.scalars(s):
-        if isinstance(x, ir.Var):
-            found.add(x.number)
-        elif isinstance(x, ir.Read):
-            for place in x.places:
-                if isinstance(place, ir.Affine):
-                    found.update(n for n, _ in place.terms)
-    return frozenset(found)
 
 
 def split(body: ir.Scalar, sink: bool = True) -> Product:

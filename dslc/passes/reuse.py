@@ -13,7 +13,7 @@ from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, NotAffine
 from dslc.passes.products import Product, join, split
-from dslc.passes.transform import Outputs, Transform
+from dslc.passes.transform import Outputs, Transform, with_body
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,9 @@ class Reuse(Transform):
     def visit(self, node: ir.Node) -> ir.Node:
         if not isinstance(node, ir.Comp) or not is_float(node.dtype):
             return node
-        body = self.body(node.body) if self.quotients else node.body
-        if body is not node.body:
-            node = ir.comp(node.shape, body, node.op, node.reduced, node.name, node.span, node.dtype)
-        self.note(node)
-        return node
+        new = with_body(node, self.body(node.body)) if self.quotients else node
+        self.note(new)
+        return new
 
     def note(self, node: ir.Node) -> None:
         if isinstance(node, ir.Comp) and node.op is None and isinstance(node.body, ir.Op) and node.body.name == "/":

@@ -8,7 +8,7 @@ So the gradient of relu needs its result alone, which the next layer keeps anywa
 from __future__ import annotations
 
 from dslc.ir import nodes as ir
-from dslc.passes.transform import Outputs, Transform, everything
+from dslc.passes.transform import Outputs, Transform, everything, with_body
 
 
 def read_signs(outputs: Outputs) -> dict[str, ir.Tensor]:
@@ -35,13 +35,6 @@ class _Signs(Transform):
     def __init__(self, results: dict[ir.Node, ir.Comp]) -> None:
         super().__init__()
         self.results = results
-        #: the node that a changed node comes from
-        self.old: dict[ir.Node, ir.Node] = {}
-
-    def _one(self, node: ir.Node) -> ir.Node:
-        new = super()._one(node)
-        self.old.setdefault(new, node)
-        return new
 
     def visit(self, node: ir.Node) -> ir.Node:
         if not isinstance(node, ir.Comp) or not any(self.result(s) for s in ir.scalars(node.body)):
@@ -49,13 +42,13 @@ class _Signs(Transform):
         done: dict[ir.Scalar, ir.Scalar] = {}
         for s in ir.scalars(node.body):
             done[s] = self.result(s) or ir.rebuild(s, lambda x: done[x])
-        return ir.comp(node.shape, done[node.body], node.op, node.reduced, node.name, node.span, node.dtype)
+        return with_body(node, done[node.body])
 
     def result(self, s: ir.Scalar) -> ir.Scalar | None:
         """The test of a value as a test of its relu, where both belong to the same part of the program."""
         match s:
             case ir.Op(">", (ir.Read(outside=None) as read, ir.Const(value=0))):
-                old = self.results.get(self.old.get(read.tensor, read.tensor))
+                old = self.results.get(self.origin.get(read.tensor, read.tensor))
                 result = self.done.get(old) if old is not None else None
                 if isinstance(result, ir.Comp):
                     return ir.op(">", (ir.read(result, read.places), s.args[1]), s.dtype)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.passes.products import Product, join, split
-from dslc.passes.transform import Outputs, Transform
+from dslc.passes.transform import Outputs, Transform, with_body
 
 
 def simplify(outputs: Outputs) -> dict[str, ir.Tensor]:
@@ -26,13 +26,9 @@ class _Simplify(Transform):
     def visit(self, node: ir.Node) -> ir.Node:
         match node:
             case ir.Comp():
-                body = self.scalar(node.body)
-                if body is not node.body:
-                    return ir.comp(node.shape, body, node.op, node.reduced, node.name, node.span, node.dtype)
+                return with_body(node, self.scalar(node.body))
             case ir.Scatter():
-                body = self.scalar(node.body)
-                if body is not node.body:
-                    return ir.intern(replace(node, body=body))
+                return ir.intern(replace(node, body=self.scalar(node.body)))
         return node
 
     def scalar(self, root: ir.Scalar) -> ir.Scalar:

@@ -16,6 +16,8 @@ class Transform(Substitute):
 
     def __init__(self) -> None:
         super().__init__({}, everywhere=True)
+        #: the node that a changed node comes from
+        self.origin: dict[ir.Node, ir.Node] = {}
 
     def outputs(self, outputs: Outputs) -> dict[str, ir.Tensor]:
         return {name: self.tensor(x) for name, x in outputs.items()}
@@ -31,10 +33,19 @@ class Transform(Substitute):
         """Take notice of a node that is not changed."""
 
     def _one(self, node: ir.Node) -> ir.Node:
-        return self.visit(super()._one(node))
+        new = self.visit(super()._one(node))
+        self.origin.setdefault(new, node)
+        return new
 
     def visit(self, node: ir.Node) -> ir.Node:
         return node
+
+
+def with_body(node: ir.Comp, body: ir.Scalar) -> ir.Tensor:
+    """The same comprehension of another formula."""
+    return node if body is node.body else ir.comp(
+        node.shape, body, node.op, node.reduced, node.name, node.span, node.dtype
+    )  # fmt: skip
 
 
 def everything(outputs: Outputs) -> Iterator[ir.Node]:

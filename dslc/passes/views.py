@@ -5,9 +5,11 @@ v[n, h, s, d] = u[n, s, h, d];   o[n, t] = v[n, t, 0, 0]   gives   o[n, t] = u[n
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Change, Form, NotAffine
-from dslc.passes.transform import Outputs, Transform
+from dslc.ir.rewrite import seen_at
+from dslc.passes.transform import Outputs, Transform, with_body
 
 
 def read_through(outputs: Outputs) -> dict[str, ir.Tensor]:
@@ -22,18 +24,9 @@ class _Views(Transform):
     def visit(self, node: ir.Node) -> ir.Node:
         match node:
             case ir.Comp():
-                body = self.body(node.body)
-                if body is not node.body:
-                    return ir.comp(node.shape, body, node.op, node.reduced, node.name, node.span, node.dtype)
+                return with_body(node, self.body(node.body))
             case ir.Scatter():
-                body = self.body(node.body)
-                if body is not node.body:
-                    return ir.intern(
-                        ir.Scatter(
-                            node.shape, node.ranges, node.places, node.op, body, node.base, node.dtype, node.name,
-                            node.span,
-                        )
-                    )  # fmt: skip
+                return ir.intern(replace(node, body=self.body(node.body)))
         return node
 
     def body(self, root: ir.Scalar) -> ir.Scalar:
@@ -54,15 +47,7 @@ class _Views(Transform):
         if not is_view(view) or s.outside is not None:
             return s
         assert isinstance(view, ir.Comp) and isinstance(view.body, ir.Read)
-        forms: dict[int, Form] = {}
-        for axis, place in enumerate(s.places):
-            if not isinstance(place, ir.Affine) or place.mode != "inside":
-                return s
-            forms[axis] = Form(place.terms, place.offset, place.divisor)
-        try:
-            return Change(forms).scalar(view.body)
-        except NotAffine:
-            return s
+        return seen_at(s.places, view.body) or s
 
 
 def is_number(node: ir.Node) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import add, is_one, mul
@@ -167,6 +167,12 @@ def _times(c: Size, x: ir.Scalar) -> ir.Scalar:
 def renumbered(s: ir.Scalar, numbers: tuple[int, ...]) -> ir.Scalar:
     """A body with variable k as variable numbers[k]."""
     return Change({k: keep(n) for k, n in enumerate(numbers)}).scalar(s)
+
+
+def axes_at(places: Sequence[ir.Place], others: Sequence[ir.Place]) -> list[int] | None:
+    """Which of the other places each place is; None where one of them is not there exactly once."""
+    where = [[i for i, x in enumerate(others) if x is place] for place in places]
+    return [x[0] for x in where] if all(len(x) == 1 for x in where) else None
 
 
 # ---- signs ------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ def solve_for_inverse(node: ir.Comp) -> ir.Tensor | None:
             continue
         turned = numbers[-2] == inner
         kept = numbers[-1] if turned else numbers[-2]
-        used = _variables(y)
+        used = ir.variables(y)
         if kept in used or inner not in used:
             continue
         others = sorted(used - set(numbers[:-2]) - {inner})
@@ -51,19 +51,6 @@ def _number(place: ir.Place) -> int | None:
     if isinstance(place, ir.Affine) and len(place.terms) == 1 and place is ir.plain(place.terms[0][0]):
         return place.terms[0][0]
     return None
-
-
-def _variables(s: ir.Scalar) -> set[int]:
-    """The variables that a formula depends on."""
-    found: set[int] = set()
-    for x in ir.scalars(s):
-        if isinstance(x, ir.Var):
-            found.add(x.number)
-        elif isinstance(x, ir.Read):
-            for p in x.places:
-                if isinstance(p, ir.Affine):
-                    found |= {n for n, _ in p.terms}
-    return found
 
 
 def _transposed(x: ir.Tensor) -> ir.Tensor:

@@ -9,7 +9,7 @@ from dslc.ir.algebra import choose, div, mul, sub
 from dslc.ops.elementary import is_square
 from dslc.sizes import Size, quotient, tidy
 from dslc.stabilise.exponential_sums import op_bool
-from dslc.stabilise.matching import constant, head, op, renumbered, see, seen
+from dslc.stabilise.matching import axes_at, constant, head, op, renumbered, see, seen
 
 
 def _radicand(s: ir.Op) -> ir.Scalar | None:
@@ -160,14 +160,9 @@ def _sums(read: ir.Read, like: ir.Read, factor: ir.Scalar) -> bool:
     """Does this read the sum of the factor over the same indices, at the same places?"""
     node, other = read.tensor, like.tensor
     assert isinstance(node, ir.Comp) and isinstance(other, ir.Comp)
-    if len(node.reduced) != len(other.reduced):
+    outer = axes_at(read.places, like.places)
+    if outer is None or len(node.reduced) != len(other.reduced):
         return False
-    outer: list[int] = []
-    for place in read.places:
-        where = [i for i, x in enumerate(like.places) if x is place]
-        if len(where) != 1:
-            return False
-        outer.append(where[0])
     kept = len(other.shape)
     return renumbered(node.body, (*outer, *(kept + k for k in range(len(node.reduced))))) is factor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import choose, div, mul, sub
 from dslc.stabilise.exponential_sums import Shifted, exponential_sum, filled, finite, op_bool, term, written
-from dslc.stabilise.matching import constant, negative, op, renumbered, seen
+from dslc.stabilise.matching import axes_at, constant, negative, op, renumbered, seen
 from dslc.stabilise.membership import is_at
 
 
@@ -61,15 +61,9 @@ def _weighted_mean(top: ir.Scalar, below: Shifted) -> ir.Scalar | None:
     t, own = term(node.body), term(other.tensor.body)
     if t is None or t.weight is None or own is None or len(node.reduced) != len(other.tensor.reduced):
         return None
-    outer: list[int] = []
-    for place in other.places:
-        where = [i for i, x in enumerate(top.places) if x is place]
-        if len(where) != 1:
-            return None
-        outer.append(where[0])
-    kept = len(node.shape)
-    summed = [kept + k for k in range(len(node.reduced))]
-    if renumbered(own.exponent, (*outer, *summed)) is not t.exponent:
+    outer = axes_at(other.places, top.places)
+    summed = [len(node.shape) + k for k in range(len(node.reduced))]
+    if outer is None or renumbered(own.exponent, (*outer, *summed)) is not t.exponent:
         return None
     peak, total = below.peak, below.total
     assert isinstance(peak, ir.Op) and isinstance(peak.args[0], ir.Read) and isinstance(total, ir.Read)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from samples import load, sample, separate
 
 from dslc import pipeline
 from dslc.compiler import choose, compile_text
 from dslc.frontend import check_file
-from dslc.ir.build import Unit
 from dslc.ir.interpret import Interpreter
 
 ROOT = Path(__file__).parents[2]
@@ -28,51 +27,12 @@ ROUNDED = {"augmented", "mc_dropout", "flow"}
 LARGE = {"gpt12"}
 
 
-def sample(unit: Unit, rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, int]]:
-    """Small random inputs: every symbolic size is 8, whole numbers are 0 or 1."""
-    names = {s.name for x in unit.inputs.values() for size in x.shape for s in getattr(size, "free_symbols", ())}
-    sizes = dict.fromkeys(names, 8)
-    shapes = Interpreter({}, sizes)
-    inputs: dict[str, Any] = {}
-    for name, node in unit.inputs.items():
-        shape = shapes.shape(node.shape)
-        if node.dtype in ("i32", "i64"):
-            inputs[name] = rng.integers(0, 2, shape)
-        elif node.dtype == "bool":
-            inputs[name] = rng.integers(0, 2, shape).astype(bool)
-        else:
-            inputs[name] = (
-                np.abs(rng.normal(size=shape)) * 0.3 + 0.05 if node.role == "state" else rng.normal(size=shape) * 0.3
-            )
-    return inputs, sizes
-
-
-def separate(unit: Unit, arrays: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Arrays by the paths that users see: those of equal layers one by one."""
-    found: dict[str, Any] = {}
-    for name in names:
-        layers = len(unit.layers.get(name, ()))
-        flat = arrays[name].reshape(-1, *arrays[name].shape[layers:]) if layers else [arrays[name]]
-        found.update(zip(unit.paths(name), flat, strict=True))
-    return found
-
-
 def teams(module: ModuleType) -> Iterator[int]:
     """Let a module share its rows among ever more threads, however small its work; without rows it stays alone."""
     module.LEAST_WORK = 0  # type: ignore[attr-defined]
     for size in (1, 2, 3):
         module.THREADS = size  # type: ignore[attr-defined]
         yield size
-
-
-def load(text: str, folder: Path) -> ModuleType:
-    file = folder / "compiled.py"
-    file.write_text(text, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("compiled", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("path", [p for p in SPECS if Path(p).stem not in LARGE])

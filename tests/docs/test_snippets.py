@@ -16,6 +16,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -101,8 +102,11 @@ def test_commands_in_the_docs_print_what_is_shown(block: Block, folder: Path) ->
 
 
 @pytest.mark.parametrize("block", SCRIPTS, ids=str)
-def test_scripts_in_the_docs_run(block: Block, folder: Path) -> None:
-    exec(compile(block.text, str(block), "exec"), {"__name__": "snippet"})
+def test_scripts_in_the_docs_run_and_leave_finite_numbers(block: Block, folder: Path) -> None:
+    names: dict[str, object] = {"__name__": "snippet"}
+    exec(compile(block.text, str(block), "exec"), names)
+    floats = [x for x in names.values() if isinstance(x, np.ndarray | np.floating) and x.dtype.kind == "f"]
+    assert floats and all(np.isfinite(x).all() for x in floats)
 
 
 def test_every_construct_has_an_example() -> None:

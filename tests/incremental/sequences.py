@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from samples import separate
 
 from dslc import pipeline
 from dslc.check import program as p
@@ -19,7 +20,6 @@ from dslc.incremental.program import StepProgram
 from dslc.ir import nodes as ir
 from dslc.ir.interpret import Interpreter
 from dslc.ir.verify import verify
-from tests.backends.test_numpy_specs import separate
 
 ROOT = Path(__file__).parents[2]
 Arrays = dict[str, Any]

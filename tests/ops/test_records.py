@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import math
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ import scipy.special
 import torch
 from dslc.backends.numpy import runtime
 from dslc.backends.numpy.operations import HELPERS
+from samples import load
 
 from dslc.compiler import compile_text
 from dslc.ir import nodes as ir
@@ -79,17 +79,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Any:
         lines.append('@np.errstate(all="ignore")')
         lines.append(f"def numpy_{number}({', '.join(names)}):\n    return {r.numpy.format(*names)}\n")
         lines.append(f"def plain_{number}({', '.join(names)}):\n    return {r.plain.format(*names)}\n")
-    file = tmp_path_factory.mktemp("texts") / "texts.py"
-    file.write_text("\n".join(lines), encoding="utf-8")
-    return imported(file)
-
-
-def imported(file: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("\n".join(lines), tmp_path_factory.mktemp("texts"), "texts")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -199,9 +189,7 @@ def compiled(names: tuple[str, ...], dtype: str, folder: Path) -> Any:
     text = f"model m(\n    {given}\n) -> (\n    {results}\n):\n" + "".join(f"    {x}\n" for x in lines)
     file = folder / "m.dsl"
     file.write_text(text, encoding="utf-8")
-    module = folder / "m_compiled.py"
-    module.write_text(compile_text(file, dtype=dtype), encoding="utf-8")
-    return imported(module)
+    return load(compile_text(file, dtype=dtype), folder, "m_compiled")
 
 
 def expectation(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -245,10 +233,9 @@ def test_flat_functions_compile(tmp_path: Path) -> None:
     outputs = ", ".join(f"y_{n}: [N]" for n in FLAT)
     file = tmp_path / "flat.dsl"
     file.write_text(f"model m(x: f32[N]) -> ({outputs}):\n{lines}", encoding="utf-8")
-    module = tmp_path / "flat_compiled.py"
-    module.write_text(compile_text(file), encoding="utf-8")
+    module = load(compile_text(file), tmp_path, "flat_compiled")
     points = np.array([-2.5, -1.5, -0.4, 0.0, 0.5, 1.5, 2.5, 7.1])
-    found = imported(module).forward({}, points)
+    found = module.forward({}, points)
     for n in FLAT:
         np.testing.assert_array_equal(found[f"y_{n}"], getattr(np, n)(points.astype(np.float32)))
 

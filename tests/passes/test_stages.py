@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from samples import sample
 
 from dslc import pipeline
 from dslc.compiler import choose
 from dslc.frontend import check_file
 from dslc.ir.interpret import Interpreter
 from dslc.ir.verify import verify
-from tests.backends.test_numpy_specs import sample
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "specs").glob("*/*.dsl"))

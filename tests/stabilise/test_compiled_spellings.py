@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from marks import rows
+from samples import load
 from spelling_table import NUMBERS
 from spellings import Spelling, reference
 
@@ -37,13 +37,7 @@ def module(folder: Path, text: str, dtype: str) -> Any:
     """The compiled module of a spec."""
     spec = folder / "m.dsl"
     spec.write_text(text, encoding="utf-8")
-    file = folder / f"m_{dtype}.py"
-    file.write_text(compile_text(spec, dtype=dtype), encoding="utf-8")
-    loaded = importlib.util.spec_from_file_location(file.stem, file)
-    assert loaded is not None and loaded.loader is not None
-    made = importlib.util.module_from_spec(loaded)
-    loaded.loader.exec_module(made)
-    return made
+    return load(compile_text(spec, dtype=dtype), folder, f"m_{dtype}")
 
 
 @rows("L27", "L31", "L42", "P07")

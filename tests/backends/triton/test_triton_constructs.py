@@ -9,7 +9,7 @@ import pytest
 import torch
 from constructs import CONSTRUCTS, Construct
 from programs import is_float, sizes, unit
-from triton_modules import load
+from samples import load
 
 from dslc.autodiff.reverse import gradients
 from dslc.compiler import compile_text

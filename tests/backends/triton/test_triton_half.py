@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from samples import sample, separate
 from triton_bf16 import bfloat16_as_on_a_device
-from triton_modules import ROOT, numpy_module, sample, separate, tensor, tensors, triton_module
+from triton_modules import ROOT, numpy_module, tensor, tensors, triton_module
 
 from dslc import pipeline
 from dslc.compiler import choose, compile_text

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from triton_modules import ROOT, load
+from samples import load
+from triton_modules import ROOT
 
 sys.path.append(str(ROOT / "tests" / "random_programs"))
 

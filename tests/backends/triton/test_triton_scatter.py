@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from triton_modules import ROOT, check_spec, load, triton_module
+from samples import load
+from triton_modules import ROOT, check_spec, triton_module
 
 from dslc.cli.main import cli
 from dslc.compiler import compile_text

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from dslc.backends.triton.resources import kernels_of
+from samples import sample
 from torch.utils._python_dispatch import TorchDispatchMode
-from triton_modules import ROOT, sample, triton_module
+from triton_modules import ROOT, triton_module
 
 from dslc.compiler import choose, compile_text
 from dslc.diagnostics.report import SpecError

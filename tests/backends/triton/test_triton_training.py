@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from triton_modules import ROOT, numpy_module, sample, triton_module
+from samples import sample
+from triton_modules import ROOT, numpy_module, triton_module
 
 from dslc.compiler import choose
 from dslc.frontend import check_file

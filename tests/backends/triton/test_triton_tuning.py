@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from triton_modules import ROOT, load
+from samples import load
+from triton_modules import ROOT
 
 from dslc.cli.main import cli
 from dslc.compiler import compile_text

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
+from samples import load, sample, separate
 
 from dslc import pipeline
 from dslc.compiler import choose, compile_text
 from dslc.frontend import check_file
-from dslc.ir.build import Unit
 from dslc.ir.interpret import Interpreter
 
 ROOT = Path(__file__).parents[3]
-
-
-def load(text: str, folder: Path, name: str = "compiled") -> ModuleType:
-    file = folder / f"{name}.py"
-    file.write_text(text, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def triton_module(spec: Path, folder: Path, dtype: str = "f32", **settings: object) -> ModuleType:
@@ -36,35 +25,6 @@ def triton_module(spec: Path, folder: Path, dtype: str = "f32", **settings: obje
 
 def numpy_module(spec: Path, folder: Path, dtype: str = "f32", **settings: object) -> ModuleType:
     return load(compile_text(spec, "numpy", settings, dtype), folder, f"{spec.stem}_numpy")
-
-
-def sample(unit: Unit, rng: np.random.Generator, size: int) -> tuple[dict[str, Any], dict[str, int]]:
-    """Small random inputs: every symbolic size is the same, whole numbers are 0 or 1."""
-    names = {s.name for x in unit.inputs.values() for n in x.shape for s in getattr(n, "free_symbols", ())}
-    sizes = dict.fromkeys(names, size)
-    shapes = Interpreter({}, sizes)
-    inputs: dict[str, Any] = {}
-    for name, node in unit.inputs.items():
-        shape = shapes.shape(node.shape)
-        if node.dtype in ("i32", "i64"):
-            inputs[name] = rng.integers(0, 2, shape)
-        elif node.dtype == "bool":
-            inputs[name] = rng.integers(0, 2, shape).astype(bool)
-        else:
-            values = rng.normal(size=shape) * 0.3
-            inputs[name] = np.abs(values) + 0.05 if node.role == "state" else values
-    return inputs, sizes
-
-
-def separate(unit: Unit, arrays: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Arrays by path, those of equal layers one by one."""
-    out: dict[str, Any] = {}
-    for name in names:
-        value = np.asarray(arrays[name])
-        depth = len(unit.layers.get(name, ()))
-        rows = value.reshape(-1, *value.shape[depth:]) if depth else [value]
-        out |= dict(zip(unit.paths(name), rows, strict=True))
-    return out
 
 
 def tensors(arrays: Mapping[str, Any], dtype: torch.dtype) -> dict[str, torch.Tensor]:
