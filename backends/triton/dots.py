@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from dslc.backends.triton.body import Axis, Body, product
 from dslc.backends.triton.kernels import (
+    Along,
     KernelText,
     block_for,
     count_text,
@@ -54,7 +55,14 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
     warps = 4 if blocks["BLOCK_ROWS"] == blocks["BLOCK_COLUMNS"] == 16 else 8
     stages = 2 if halves and len(kernel.dots) == 1 else 1  # elsewhere a second stage spills on sm80
     outputs, spans = list(kernel.stored), list(kernel.members)
-    return KernelText(wish_of(kernel) + "_dot", body, blocks, grid, warps, stages, outputs, spans, kernel)
+    along = {
+        "BLOCK_ROWS": Along(extents["rows"], ragged(extents["rows"], blocks["BLOCK_ROWS"]), 0, extents["batch"]),
+        "BLOCK_COLUMNS": Along(extents["columns"], ragged(extents["columns"], blocks["BLOCK_COLUMNS"]), 1),
+    }
+    if len(inners) == 1:
+        (extent,) = inners.values()
+        along["BLOCK_INNER"] = Along(extent, ragged(extent, blocks["BLOCK_INNER"]))
+    return KernelText(wish_of(kernel) + "_dot", body, blocks, grid, warps, stages, outputs, spans, kernel, along=along)
 
 
 #: with more tiles than this read after the sums, a program has half as many columns

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from dslc.backends.triton.body import Axis, Body, product
 from dslc.backends.triton.dots import dot_text, half_of, side
 from dslc.backends.triton.kernels import (
+    Along,
     KernelText,
     block_for,
     count_text,
@@ -137,6 +138,10 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
         [*kernel.tiles, *kernel.members],
         kernel,
         stream.computed,
+        {
+            "BLOCK_ROWS": Along(rows, row_axis.ragged, 0, batch),
+            "BLOCK_COLUMNS": Along(columns, column_axis.ragged),
+        },
     )
 
 
