@@ -64,6 +64,8 @@ class KernelText:
     form: Kernel | None = None
     #: tiles of a streaming kernel, once for each run over the columns that computes them
     tiles: list[Member] = field(default_factory=list)
+    #: an estimate of the words of all tiles that are alive at a time, where warps are chosen by it
+    words: int = 0
     #: blocks that may have another length
     along: dict[str, Along] = field(default_factory=dict)
 
@@ -84,6 +86,18 @@ class KernelText:
         """The sizes that the lines use, which the host passes."""
         words = set(re.findall(r"\w+", "\n".join(self.lines())))
         return [n for n in self.body.numbers if n in words]
+
+
+#: words of tiles that a thread may hold: of its 255 registers, offsets, masks and what ends a sum take the others
+MOST_WORDS = 112
+
+
+def warps_for(words: int) -> int:
+    """The fewest warps of 32 threads whose threads hold no more of the tiles of a program, which have so many words.
+
+    Two at least: a multiprocessor holds 32 programs and 64 warps.
+    """
+    return next((w for w in (2, 4) if words <= MOST_WORDS * 32 * w), 8)
 
 
 def power_of_two(n: int) -> int:

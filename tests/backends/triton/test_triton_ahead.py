@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 import triton_table
+from dslc.backends.triton.host import Registry
 from dslc.backends.triton.resources import TARGETS, occupancy
 from triton_modules import ROOT
 
@@ -99,7 +100,15 @@ def test_kernels_in_16_bits_compile_for_three_targets(dtype: str, tmp_path: Path
         "train m(x):\n    minimize mean[n, t, e](m(x)[n, t, e]^2)\n    using adamw(lr = 1e-3)\n",
         encoding="utf-8",
     )
-    check(figures(spec, tmp_path, known, dtype=dtype))
+    found = figures(spec, tmp_path, known, dtype=dtype)
+    check(found)
+    registry = Registry(dtype)
+    compile_text(spec, "triton", {}, dtype, registry=registry)
+    estimates = {n: k[0].words / (32 * k[0].warps) for n, k in registry.launched.items() if n.endswith("stream_kernel")}
+    assert len(estimates) == 4
+    for one in found:
+        if one["kernel"] in estimates and one["target"] != "gfx942":
+            assert 0.4 <= estimates[one["kernel"]] / one["registers"] <= 2, one
 
 
 def test_linear_recurrences_compile_for_three_targets(tmp_path: Path, known: Path) -> None:
