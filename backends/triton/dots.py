@@ -34,10 +34,11 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
     extents = {n: product([kernel.sizes[v] for v in getattr(kernel, n)]) for n in ("batch", "rows", "columns")}
     inners = {d.inner: product([kernel.sizes[v] for v in d.inner]) for d in kernel.dots}
     most = 64 if len(kernel.dots) == 1 and tiles_read_after(kernel) <= MOST_READ else 32
+    double = dtype == "f64" and most == 32  # in float64, tiles and the functions of them take twice the registers
     halves = all(half_of(body, d.left, d.right) is not None for d in kernel.dots)
     blocks: dict[str, int | str] = {
-        "BLOCK_ROWS": block_for(extents["rows"], 16, 64),
-        "BLOCK_COLUMNS": block_for(extents["columns"], 16, most),
+        "BLOCK_ROWS": block_for(extents["rows"], 16, 32 if double else 64),
+        "BLOCK_COLUMNS": block_for(extents["columns"], 16, 16 if double else most),
         "BLOCK_INNER": 32 if halves else 16,
     }
     grid = dot_axes(body, kernel, extents, blocks)
