@@ -67,7 +67,10 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], part
         grid.append(str(PARTS))
         reduced_part(body, kernel, axis, columns, parts)
         wish = "_".join(dict.fromkeys(name_of(n) for n in kernel.members))
-        return KernelText(wish + "_parts", body, blocks, grid, 4, 1, list(parts.values()), list(kernel.members), kernel)
+        warps = 8 if dtype == "f64" else 4  # a float64 takes two registers
+        return KernelText(
+            wish + "_parts", body, blocks, grid, warps, 1, list(parts.values()), list(kernel.members), kernel
+        )
     else:
         looped(body, kernel, axis, columns)
     warps = 4 if column_block <= 2048 and live_tiles(kernel, dtype) <= MOST_LIVE and not turns(kernel) else 8
