@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dslc.autodiff.reverse import NoDerivative
 from dslc.check import program as p
@@ -21,14 +21,17 @@ from dslc.ir.build import Refusal
 from dslc.ir.interning import compilation
 from dslc.source import NOWHERE, Span
 
+if TYPE_CHECKING:
+    from dslc.backends.triton.host import Registry
+
 
 def compile_text(
     path: Path, backend: str = "numpy", settings: Mapping[str, object] | None = None, dtype: str = "f32",
-    model: str | None = None, atomic: bool = False,
+    model: str | None = None, atomic: bool = False, registry: Registry | None = None,
 ) -> str:  # fmt: skip
     """The text of the module that a spec compiles to; raises SpecError with all diagnostics.
 
-    With `atomic`, Triton kernels may add what is scattered in any order.
+    With `atomic`, Triton kernels may add what is scattered in any order; `registry` is one of Triton kernels to fill.
     """
     if atomic and backend != "triton":
         raise ValueError("atomic additions are a choice of the backend triton alone")
@@ -40,7 +43,8 @@ def compile_text(
         raise SpecError(checked.errors)
     instance, train = choose(checked, model)
     try:
-        options = {"atomic": True} if atomic else {}
+        options: dict[str, object] = {"atomic": True} if atomic else {}
+        options |= {} if registry is None else {"registry": registry}
         with compilation():
             return str(generate(instance, train, optimizer_of(checked, train), path.name, dtype, **options))
     except (Refusal, NoDerivative, cannot_lower) as reason:

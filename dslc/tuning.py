@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-#: warps of a program, and blocks that are loaded ahead
-CANDIDATES = ((4, 1), (8, 1), (4, 2), (8, 2), (4, 3), (8, 3))
+if TYPE_CHECKING:
+    from dslc.backends.triton.kernels import Choice, KernelText
+
+#: blocks to try, by the kind of a kernel; where a kernel does not have one of them, or it does not fit, it is left out
+BLOCKS: dict[str, tuple[Mapping[str, int], ...]] = {
+    "dot": (
+        {"BLOCK_ROWS": 128, "BLOCK_COLUMNS": 64},
+        {"BLOCK_ROWS": 64, "BLOCK_COLUMNS": 128},
+        {"BLOCK_ROWS": 32, "BLOCK_COLUMNS": 32},
+        {"BLOCK_INNER": 32},
+        {"BLOCK_INNER": 64},
+    ),
+    "stream": (
+        {"BLOCK_ROWS": 64, "BLOCK_COLUMNS": 32},
+        {"BLOCK_ROWS": 64, "BLOCK_COLUMNS": 64},
+        {"BLOCK_ROWS": 32, "BLOCK_COLUMNS": 64},
+        {"BLOCK_ROWS": 16, "BLOCK_COLUMNS": 32},
+    ),
+    "map": ({"BLOCK": 256}, {"BLOCK": 512}, {"BLOCK": 2048}),
+    "rows": ({"BLOCK_ROWS": 1}, {"BLOCK_ROWS": 4}, {"BLOCK_ROWS": 16}),
+}
+#: then warps of a program, and blocks that are loaded ahead
+WARPS_AND_STAGES = ((4, 1), (8, 1), (4, 2), (8, 2), (4, 3), (8, 3))
 #: what every open size of a spec is while its kernels are timed
 SIZE = 64
 #: launches that are timed together
 ROUNDS = 10
-
-Config = tuple[int, int]
 
 
 class NoDevice(Exception):
@@ -38,21 +56,31 @@ def require_device() -> None:
 
 @dataclass
 class Tuner:
-    """The quickest configuration of each kernel so far; no new ones are tried after the deadline."""
+    """The quickest constants of each kernel so far; no new ones are tried after the deadline."""
 
     time_of: Callable[[Callable[[], object]], float]
     deadline: float
-    best: dict[str, Config] = field(default_factory=dict)
+    #: the launches of each kernel, and the numbers of the sizes in them
+    launches: Mapping[str, Sequence[KernelText]]
+    sizes: Mapping[str, int]
+    best: dict[str, Choice] = field(default_factory=dict)
 
-    def choose(self, name: str, given: Config, launch: Callable[[Config], object]) -> Config:
+    def choose(self, name: str, given: Choice, launch: Callable[[Choice], object]) -> Choice:
+        """Blocks first, then warps and stages for the quickest of them."""
+        from dslc.backends.triton.kernels import Choice
+
         if name not in self.best:
             if time.monotonic() > self.deadline:
                 return given
-            times: dict[Config, float] = {}
-            for config in dict.fromkeys((given, *CANDIDATES)):
-                times[config] = self.measured(partial(launch, config))
-            self.best[name] = min(times, key=lambda c: times[c])
+            tiles = [given, *(Choice(b, given.warps, given.stages) for b in candidates(self.launches.get(name, ())))]
+            first = self.quickest(tiles, launch)
+            others = [Choice(first.blocks, *c) for c in WARPS_AND_STAGES if c != (first.warps, first.stages)]
+            self.best[name] = self.quickest([first, *others], launch)
         return self.best[name]
+
+    def quickest(self, choices: Sequence[Choice], launch: Callable[[Choice], object]) -> Choice:
+        times = [self.measured(partial(launch, c)) for c in choices]
+        return choices[times.index(min(times))]
 
     def measured(self, run: Callable[[], object]) -> float:
         from triton.runtime.errors import OutOfResources  # type: ignore[import-untyped]
@@ -63,21 +91,48 @@ class Tuner:
         except OutOfResources:
             return float("inf")
 
+    def grid(self, name: str, given: tuple[int, ...], blocks: Mapping[str, int]) -> tuple[int, ...]:
+        """The grid of a launch with other blocks."""
+        from dslc.cost import settle
+
+        found = list(given)
+        for block, length in blocks.items():
+            along = self.launches[name][0].along[block]
+            if along.place is not None:
+                extent, times = (int(settle(x, self.sizes)) for x in (along.extent, along.times))
+                found[along.place] = times * -(-extent // length)
+        return tuple(found)
+
+
+def candidates(launches: Sequence[KernelText]) -> list[Mapping[str, int]]:
+    """Blocks to try for a kernel; none where its launches differ in what they are along."""
+    if not launches or launches[0].form is None or any(x.along != launches[0].along for x in launches):
+        return []
+    one = launches[0]
+    return [
+        blocks for blocks in BLOCKS[one.form.kind]
+        if all(n in one.along and one.along[n].allows(b) for n, b in blocks.items())
+        and any(one.blocks[n] != b for n, b in blocks.items())
+    ]  # fmt: skip
+
 
 class Tried:
-    """A kernel that is launched with the configuration that a tuner chooses for it."""
+    """A kernel that is launched with the constants that a tuner chooses for it."""
 
     def __init__(self, name: str, kernel: Any, tuner: Tuner) -> None:
         self.name, self.kernel, self.tuner = name, kernel, tuner
 
     def __getitem__(self, grid: Any) -> Callable[..., object]:
+        from dslc.backends.triton.kernels import Choice
+
         def launched(*arguments: Any, **options: Any) -> object:
             if "num_warps" not in options:
                 return self.kernel[grid](*arguments, **options)
-            given = (options.pop("num_warps"), options.pop("num_stages"))
+            given = Choice({}, options.pop("num_warps"), options.pop("num_stages"))
 
-            def launch(config: Config) -> object:
-                return self.kernel[grid](*arguments, **options, num_warps=config[0], num_stages=config[1])
+            def launch(choice: Choice) -> object:
+                constants = {**options, **choice.blocks, "num_warps": choice.warps, "num_stages": choice.stages}
+                return self.kernel[self.tuner.grid(self.name, grid, choice.blocks)](*arguments, **constants)
 
             return launch(self.tuner.choose(self.name, given, launch))
 
@@ -99,11 +154,11 @@ def on_device(run: Callable[[], object]) -> float:
 
 
 def quickest(
-    module: Any, calls: Sequence[Callable[[], object]], seconds: float,
-    time_of: Callable[[Callable[[], object]], float] = on_device,
-) -> dict[str, Config]:  # fmt: skip
-    """Configurations by kernel, found while some functions of a module run."""
-    tuner = Tuner(time_of, time.monotonic() + seconds)
+    module: Any, calls: Sequence[Callable[[], object]], seconds: float, launches: Mapping[str, Sequence[KernelText]],
+    sizes: Mapping[str, int], time_of: Callable[[Callable[[], object]], float] = on_device,
+) -> dict[str, Choice]:  # fmt: skip
+    """Constants by kernel, found while some functions of a module run."""
+    tuner = Tuner(time_of, time.monotonic() + seconds, launches, sizes)
     kernels = {name: getattr(module, name) for name in module.MANIFEST["kernels"] if hasattr(module, name)}
     for name, kernel in kernels.items():
         setattr(module, name, Tried(name, kernel, tuner))
@@ -116,29 +171,23 @@ def quickest(
     return tuner.best
 
 
-def written(text: str, chosen: Mapping[str, Config]) -> str:
-    """The text of a module with other constants at its launches and in its manifest."""
-    for name, (warps, stages) in chosen.items():
-        numbers = rf"\g<1>{warps}\g<2>{stages}"
-        text = re.sub(rf"(\b{name}\[\(.*?num_warps=)\d+(,\s+num_stages=)\d+", numbers, text, flags=re.S)
-        text = re.sub(rf'("{name}": {{.*?"warps": )\d+(,\s+"stages": )\d+', numbers, text, count=1, flags=re.S)
-    return text
-
-
 def tuned(
-    text: str, spec: Path, settings: Mapping[str, object], model: str | None, seconds: float,
+    spec: Path, settings: Mapping[str, object], dtype: str, model: str | None, atomic: bool, seconds: float,
     time_of: Callable[[Callable[[], object]], float] = on_device,
 ) -> str:  # fmt: skip
-    """The text of a module with the constants that are quickest on this machine."""
+    """The text of the module of a spec with the constants that are quickest on this machine."""
     import numpy as np
     import torch
 
-    from dslc.compiler import choose, imported
+    from dslc.backends.triton.host import Registry
+    from dslc.compiler import choose, compile_text, imported
     from dslc.frontend import check_file
     from dslc.ir.build import build, build_train
     from dslc.verification.backends import Loaded
     from dslc.verification.sample import draw_inputs, open_sizes
 
+    registry = Registry(dtype, atomic)
+    text = compile_text(spec, "triton", settings, dtype, model, atomic, registry)
     instance, train = choose(check_file(spec, settings), model)
     unit = build(instance, "inference") if train is None else build_train(train)
     declared = instance.inputs if train is None else train.instance.inputs
@@ -153,4 +202,6 @@ def tuned(
 
     loaded = Loaded("triton", module, pack, lambda x: x.detach().float().cpu().numpy())
     function = "forward" if train is None else "loss_grad_metrics"
-    return written(text, quickest(module, [lambda: loaded.call(function, unit, values, 0)], seconds, time_of))
+    calls = [lambda: loaded.call(function, unit, values, 0)]
+    chosen = quickest(module, calls, seconds, registry.launched, sizes, time_of)
+    return compile_text(spec, "triton", settings, dtype, model, atomic, Registry(dtype, atomic, choices=chosen))

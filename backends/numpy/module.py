@@ -14,7 +14,7 @@ from dslc.backends.numpy.normal import use_normal
 from dslc.backends.numpy.operations import HELPERS
 from dslc.backends.numpy.sharing import Sharing, settle, shared_rows, texts
 from dslc.backends.numpy.text import DTYPES, size_code
-from dslc.backends.numpy.weights import SAVE, SAVE_WITH_STATE
+from dslc.backends.numpy.weights import FILE_ARRAYS, SAVE, SAVE_WITH_STATE
 
 from dslc import pipeline
 from dslc.check import program as p
@@ -202,7 +202,9 @@ def generate(
     blocks.append(files_text(SAVE_WITH_STATE if unit.states else SAVE, text.half))
     blocks.append(manifest(costs))
     blocks.append(
-        "# ---- what the functions above are made of ----\n" + ENTRY.rstrip() + ("\n\n\n" + helpers if helpers else "")
+        "# ---- what the functions above are made of ----\n"
+        + "\n\n".join([FILE_ARRAYS.rstrip(), ENTRY.rstrip()])
+        + ("\n\n\n" + helpers if helpers else "")
     )
     return "\n\n\n".join(b.strip("\n") for b in blocks) + "\n"
 

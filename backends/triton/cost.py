@@ -6,15 +6,20 @@ computes its tiles in each run over the columns; blocks that a mask leaves out a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dslc.backends.triton.functions import Function
 from dslc.backends.triton.host import Launch
+from dslc.backends.triton.optimizer import NORM_BLOCK, Update
 
-from dslc.cost import BYTES, Cost, Counter, product
+from dslc.check.values import is_float
+from dslc.cost import BYTES, FREE, Cost, Counter, product
 from dslc.ir import nodes as ir
+from dslc.ir.build import Unit
 from dslc.kernels.form import Kernel, Member
-from dslc.sizes import Size
+from dslc.kernels.narrow import HALVES
+from dslc.sizes import Size, floor_div
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,44 @@ def kernel_costs(functions: list[Function], lines: dict[str, list[str]], dtype: 
                 launch.times + (before.launches if before else 0), cost + before.cost if before else cost,
             )  # fmt: skip
     return list(rows.values())
+
+
+def update_costs(update: Update, unit: Unit, trained: Iterable[str], dtype: str) -> tuple[list[KernelCost], Size]:
+    """The launches of an update of the trained parameters, and the bytes that it allocates.
+
+    Formulas of hyper-parameters and of the step alone are the host's; slots and gradients are never in 16 bits.
+    """
+    half, width = dtype in HALVES, 4 if dtype in HALVES else BYTES[dtype]
+    lengths = [unit.inputs[path].shape[len(unit.layers.get(path, ())) :] for path in trained for _ in unit.paths(path)]
+    entries = sum((product(x) for x in lengths), 0)
+    reads = update.reads()
+    moved = [v for v in update.vectors if v in reads]
+    operations = entry_operations(update)
+    written = len(update.bodies) * width + (BYTES[dtype] if half else 0)
+    step = Cost(operations * entries, len(moved) * width * entries, written * entries)
+    table = 8 * (len(update.vectors) + half + 2) * len(lengths)
+    rows = [(update.kernel, step)]
+    buffers: Size = table
+    if "grad_norm" in reads:
+        parts = sum((-floor_div(-product(x), NORM_BLOCK) for x in lengths), 0)
+        first = Cost(2 * entries, width * entries, width * parts)
+        rows[:0] = [("squares", first), ("length", Cost(parts + 1, width * parts, width))]
+        buffers += 8 * 3 * len(lengths) + width * (parts + 1)
+    return [KernelCost("train_step", name, "update", (), 1, cost) for name, cost in rows], buffers
+
+
+def entry_operations(update: Update) -> int:
+    """The operations on floats that one entry of a parameter takes."""
+    own = {update.nodes[v] for v in update.vectors}
+    depends: dict[ir.Scalar, bool] = {}
+    found = 0
+    for s in (s for body in update.bodies.values() for s in ir.scalars(body)):
+        if s in depends:
+            continue
+        depends[s] = any(depends[x] for x in ir.operands(s)) or (isinstance(s, ir.Read) and s.tensor in own)
+        if depends[s] and isinstance(s, ir.Op) and is_float(s.dtype) and s.name not in FREE:
+            found += max(1, len(s.args) - 1)
+    return found
 
 
 def launch_cost(launch: Launch, counter: Counter) -> Cost:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from dslc.backends.triton.body import Axis, Body, product
 from dslc.backends.triton.kernels import (
+    Along,
     KernelText,
     block_for,
     count_text,
@@ -32,10 +33,11 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
     extents = {n: product([kernel.sizes[v] for v in getattr(kernel, n)]) for n in ("batch", "rows", "columns")}
     inners = {d.inner: product([kernel.sizes[v] for v in d.inner]) for d in kernel.dots}
     most = 64 if len(kernel.dots) == 1 and tiles_read_after(kernel) <= MOST_READ else 32
+    double = dtype == "f64" and most == 32  # in float64, tiles and the functions of them take twice the registers
     halves = all(half_of(body, d.left, d.right) is not None for d in kernel.dots)
     blocks: dict[str, int | str] = {
-        "BLOCK_ROWS": block_for(extents["rows"], 16, 64),
-        "BLOCK_COLUMNS": block_for(extents["columns"], 16, most),
+        "BLOCK_ROWS": block_for(extents["rows"], 16, 32 if double else 64),
+        "BLOCK_COLUMNS": block_for(extents["columns"], 16, 16 if double else most),
         "BLOCK_INNER": 32 if halves else 16,
     }
     grid = dot_axes(body, kernel, extents, blocks)
@@ -53,7 +55,14 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
     warps = 4 if blocks["BLOCK_ROWS"] == blocks["BLOCK_COLUMNS"] == 16 else 8
     stages = 2 if halves and len(kernel.dots) == 1 else 1  # elsewhere a second stage spills on sm80
     outputs, spans = list(kernel.stored), list(kernel.members)
-    return KernelText(wish_of(kernel) + "_dot", body, blocks, grid, warps, stages, outputs, spans, kernel)
+    along = {
+        "BLOCK_ROWS": Along(extents["rows"], ragged(extents["rows"], blocks["BLOCK_ROWS"]), 0, extents["batch"]),
+        "BLOCK_COLUMNS": Along(extents["columns"], ragged(extents["columns"], blocks["BLOCK_COLUMNS"]), 1),
+    }
+    if len(inners) == 1:
+        (extent,) = inners.values()
+        along["BLOCK_INNER"] = Along(extent, ragged(extent, blocks["BLOCK_INNER"]))
+    return KernelText(wish_of(kernel) + "_dot", body, blocks, grid, warps, stages, outputs, spans, kernel, along=along)
 
 
 #: with more tiles than this read after the sums, a program has half as many columns

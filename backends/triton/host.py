@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dslc.backends.triton.dots import dot_kernel
 from dslc.backends.triton.frame import RESERVED, CannotLower
-from dslc.backends.triton.kernels import KernelText, map_kernel
+from dslc.backends.triton.kernels import Choice, KernelText, map_kernel
 from dslc.backends.triton.matrices import external_kernel
 from dslc.backends.triton.others import along_kernel, results_of
 from dslc.backends.triton.recurrence import recurrence_kernel, results
@@ -40,6 +40,10 @@ class Registry:
     names: dict[str, str] = field(default_factory=dict)
     about: dict[str, dict[str, object]] = field(default_factory=dict)
     helpers: set[str] = field(default_factory=set)
+    #: constants for some kernels, in place of those that they come with
+    choices: Mapping[str, Choice] = field(default_factory=dict)
+    #: the launches of each kernel
+    launched: dict[str, list[KernelText]] = field(default_factory=dict)
 
     @property
     def torch_dtype(self) -> str:
@@ -62,8 +66,8 @@ class Registry:
         """An argument with the dtype that it is kept in."""
         return narrow_input(node, self.dtype) if self.dtype in HALF else node
 
-    def add(self, kernel: KernelText) -> str:
-        """The name of the kernel with this text."""
+    def add(self, kernel: KernelText) -> tuple[str, KernelText]:
+        """The name of the kernel with this text, and the kernel with the constants that were chosen for it."""
         self.helpers |= kernel.body.helpers
         text = self.text(kernel)
         if text not in self.names:
@@ -72,8 +76,12 @@ class Registry:
                 name, k = f"{kernel.wish}_{k}_kernel", k + 1
             self.names[text] = name
             self.texts[name] = text.replace("def KERNEL(", f"def {name}(")
-            self.about[name] = self.described(kernel)
-        return self.names[text]
+        name = self.names[text]
+        self.launched.setdefault(name, []).append(kernel)
+        if name in self.choices:
+            kernel = kernel.chosen(self.choices[name])
+        self.about.setdefault(name, self.described(kernel))
+        return name, kernel
 
     def text(self, kernel: KernelText) -> str:
         body = kernel.body
@@ -297,7 +305,7 @@ class Host:
         self.comment(text.spans)
         for node in text.outputs:
             self.allocate(node)
-        name = self.registry.add(text)
+        name, text = self.registry.add(text)
         body = text.body
         arguments = [
             self.layered[t][0].format(*(self.steps[n] for n in body.layer_steps[t]))

@@ -4,14 +4,46 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dslc.backends.triton.body import Axis, Body, conjunction, product
-from dslc.backends.triton.text import BIT, HALF, Text, aligned, name_of, size_code
+from dslc.backends.triton.text import BIT, HALF, Text, aligned, atom, name_of, size_code
 
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel, Member
 from dslc.sizes import Size
+
+
+@dataclass(frozen=True)
+class Along:
+    """What blocks of one name are along, so that they may have another length."""
+
+    extent: Size
+    #: is the last block cut off by a mask? Else blocks must divide the extent
+    ragged: bool
+    #: the axis of the grid that counts them, for each of so many; None: a program runs over them
+    place: int | None = None
+    times: Size = 1
+
+    def allows(self, block: int) -> bool:
+        """May blocks be of this length? Those twice as long as all there is would be idle."""
+        if not isinstance(self.extent, int):
+            return self.ragged
+        return block <= power_of_two(self.extent) and (self.ragged or self.extent % block == 0)
+
+    def count(self, block: int | str) -> str:
+        """How many there are, as host text."""
+        count = count_text(self.extent, block)
+        return count if self.times == 1 else f"{atom(size_code(self.times))} * {count}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Constants of a launch."""
+
+    blocks: Mapping[str, int]
+    warps: int
+    stages: int
 
 
 @dataclass
@@ -32,6 +64,20 @@ class KernelText:
     form: Kernel | None = None
     #: tiles of a streaming kernel, once for each run over the columns that computes them
     tiles: list[Member] = field(default_factory=list)
+    #: an estimate of the words of all tiles that are alive at a time, where warps are chosen by it
+    words: int = 0
+    #: blocks that may have another length
+    along: dict[str, Along] = field(default_factory=dict)
+
+    def chosen(self, choice: Choice) -> KernelText:
+        """The same kernel, launched with other constants."""
+        grid = list(self.grid)
+        for name, block in choice.blocks.items():
+            place = self.along[name].place
+            if place is not None:
+                grid[place] = self.along[name].count(block)
+        blocks = {**self.blocks, **choice.blocks}
+        return replace(self, blocks=blocks, grid=grid, warps=choice.warps, stages=choice.stages)
 
     def lines(self) -> list[str]:
         return self.body.scopes[0]
@@ -40,6 +86,18 @@ class KernelText:
         """The sizes that the lines use, which the host passes."""
         words = set(re.findall(r"\w+", "\n".join(self.lines())))
         return [n for n in self.body.numbers if n in words]
+
+
+#: words of tiles that a thread may hold: of its 255 registers, offsets, masks and what ends a sum take the others
+MOST_WORDS = 112
+
+
+def warps_for(words: int) -> int:
+    """The fewest warps of 32 threads whose threads hold no more of the tiles of a program, which have so many words.
+
+    Two at least: a multiprocessor holds 32 programs and 64 warps.
+    """
+    return next((w for w in (2, 4) if words <= MOST_WORDS * 32 * w), 8)
 
 
 def power_of_two(n: int) -> int:
@@ -134,14 +192,16 @@ def map_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
     sizes = tuple(kernel.sizes[v] for v in kernel.rows)
     extent = product(sizes)
     blocks: dict[str, int | str] = {}
+    along: dict[str, Along] = {}
     grid = ["1"]
     if kernel.rows and extent != 1:
         block = block_for(extent, 16, 1024)
         blocks["BLOCK"] = block
+        along["BLOCK"] = Along(extent, ragged(extent, block), 0)
         axis = Axis(0, body.fresh("i"), kernel.rows, sizes, 0, ragged(extent, block))
         body.axes = [axis]
         body.line(index_line(axis.name, "tl.program_id(0)", "BLOCK", wide(sizes)))
-        grid = [count_text(extent, block)]
+        grid = [along["BLOCK"].count(block)]
     else:
         body.axes = [Axis(0, "0", kernel.rows, sizes, 0, False, True)]
     for node, member in kernel.members.items():
@@ -153,4 +213,4 @@ def map_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
     divides = wide(sizes) and any("//" in line or "%" in line for line in body.scopes[0])  # 64 bits: a subroutine
     warps = min(8 if work >= HEAVY or divides else 4, max(1, int(blocks.get("BLOCK", 32)) // 32))
     outputs, spans = list(kernel.stored), list(kernel.members)
-    return KernelText(wish_of(kernel) + "_map", body, blocks, grid, warps, 1, outputs, spans, kernel)
+    return KernelText(wish_of(kernel) + "_map", body, blocks, grid, warps, 1, outputs, spans, kernel, along=along)

@@ -137,7 +137,8 @@ def linear_kernel(
     for x in (*stacks, *lasts.values()):
         body.pointer(x)
     extent, length = product(shape), body.size(scan.length)
-    block, most = block_for(extent, 16, 32), 32
+    # float64 takes twice the registers, so its programs have half as many rows
+    block, most = block_for(extent, 16, 16 if dtype == "f64" else 32), 32
     steps_block: int | str = (
         block_for(scan.length, 1, most)
         if isinstance(scan.length, int)
@@ -192,6 +193,7 @@ def linear_kernel(
     wish = "_".join(dict.fromkeys(word(c) for c in writer.carries)) + "_linear"
     blocks: dict[str, int | str] = {"BLOCK_STEPS": steps_block, "BLOCK": block}
     outputs = [*stacks, *lasts.values()]
-    # six tiles of a 2 x 2 system at a time: eight warps keep them in registers
-    warps = 8 if any(len(g) > 1 for g in form.groups) else 4
+    # six tiles of a 2 x 2 system at a time, or two in float64 of each of several values: registers of eight warps
+    several = dtype == "f64" and len(form.groups) > 1
+    warps = 8 if several or any(len(g) > 1 for g in form.groups) else 4
     return KernelText(wish, body, blocks, [count_text(extent, block)], warps, 1, outputs, [scan, *members])

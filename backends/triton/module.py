@@ -34,10 +34,13 @@ from dslc.source import NOWHERE
 
 def generate(
     model: p.Instance, train: p.TrainProgram | None, optimizer: p.Instance | None, source: str, dtype: str = "f32",
-    atomic: bool = False,
+    atomic: bool = False, registry: Registry | None = None,
 ) -> str:  # fmt: skip
-    """The text of the module of a model, with training when the spec has a `train` for it."""
-    registry = Registry(dtype, atomic)
+    """The text of the module of a model, with training when the spec has a `train` for it.
+
+    A given registry holds the kernels afterwards, and before that what was chosen for some of them.
+    """
+    registry = registry or Registry(dtype, atomic)
     unit, functions, tables = host_functions(registry, model, train)
     random = any(f.name == "loss_grad_metrics" and f.host.random for f in functions)
     with compilation():

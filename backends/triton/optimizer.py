@@ -6,6 +6,8 @@ gradients, slots), then a row with the number of the first program of each param
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dslc.backends.triton.body import Axis, Body
 from dslc.backends.triton.host import Registry, wrapped
 from dslc.backends.triton.numbers import number
@@ -19,6 +21,9 @@ from dslc.ir.build import Builder, Unit, Value
 from dslc.kernels.inline import Put
 from dslc.sizes import symbol
 
+#: entries of a parameter that one program updates, and of which one adds up the squares
+UPDATE_BLOCK, NORM_BLOCK = 1024, 4096
+
 LOSS_AND_GRAD = '''
 def loss_and_grad(params, *inputs, **options):
     """The loss of a batch and its gradients by parameter."""
@@ -26,14 +31,14 @@ def loss_and_grad(params, *inputs, **options):
     return loss, grads
 '''
 
-NORM = '''
+NORM = f'''
 def gradient_norm(grads):
     """The length of the whole gradient."""
     device = next(iter(grads.values())).device
-    table, programs = addresses(4096, grads, grads)
+    table, programs = addresses({NORM_BLOCK}, grads, grads)
     parts = torch.empty((programs,), dtype=FLOAT, device=device)
     norm = torch.empty((), dtype=FLOAT, device=device)
-    squares[(programs,)](table, parts, len(grads), TENSORS=triton.next_power_of_2(len(grads)), BLOCK=4096)
+    squares[(programs,)](table, parts, len(grads), TENSORS=triton.next_power_of_2(len(grads)), BLOCK={NORM_BLOCK})
     length[(1,)](parts, norm, programs, BLOCK=1024)
     return norm
 '''
@@ -66,9 +71,26 @@ def whole_body(root: ir.Tensor) -> ir.Scalar:
     return done[root] if root in done else ir.whole(root)
 
 
-def optimizer_functions(
-    registry: Registry, train: p.TrainProgram, optimizer: p.Instance, unit: Unit, random: bool
-) -> list[str]:
+@dataclass(frozen=True)
+class Update:
+    """One step of an optimiser as formulas of the entries of a parameter, its gradient and its slots."""
+
+    kernel: str
+    builder: Builder
+    nodes: dict[str, ir.Input]
+    bodies: dict[str, ir.Scalar]
+    slots: list[str]
+
+    @property
+    def vectors(self) -> list[str]:
+        return ["param", "grad", *self.slots]
+
+    def reads(self) -> set[str]:
+        """The names of what the formulas read."""
+        return {s.tensor.name for b in self.bodies.values() for s in ir.scalars(b) if isinstance(s, ir.Read)}  # type: ignore[union-attr]
+
+
+def update_of(optimizer: p.Instance) -> Update:
     own = Unit()
     builder = Builder(own, "training")
     nodes: dict[str, ir.Input] = {}
@@ -76,11 +98,17 @@ def optimizer_functions(
         nodes[tensor.name] = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, tensor.shape))
         builder.values[tensor] = Value(nodes[tensor.name], False)
     builder.statements(optimizer.body)
-    slots = [s.tensor.name for s in optimizer.states]
     bodies = {name: whole_body(node) for name, node in own.updates.items()}
-    vectors = ["param", "grad", *slots]
+    return Update(kernel_name(optimizer), builder, nodes, bodies, [s.tensor.name for s in optimizer.states])
+
+
+def optimizer_functions(
+    registry: Registry, train: p.TrainProgram, optimizer: p.Instance, unit: Unit, random: bool
+) -> list[str]:
+    update = update_of(optimizer)
+    nodes, bodies, slots = update.nodes, update.bodies, update.slots
     hyper = hyper_parameters(train, optimizer)
-    kernel, arguments = update_kernel(registry, optimizer, bodies, nodes, vectors, hyper)
+    kernel, arguments = update_kernel(registry, optimizer, bodies, nodes, update.vectors, hyper)
     used_norm = "grad_norm_ptr" in kernel
     if used_norm:
         registry.helpers |= {"squares", "length"}
@@ -101,9 +129,9 @@ def optimizer_functions(
         step.append("    norm = gradient_norm(grads)")
     half = registry.dtype in HALF
     kinds = ["params", *(['opt["param"]'] if half else []), "grads", *(f'opt["{s}"]' for s in slots)]
-    step.append(f"    table, programs = addresses(1024, grads, {', '.join(kinds)})")
+    step.append(f"    table, programs = addresses({UPDATE_BLOCK}, grads, {', '.join(kinds)})")
     launch = ["table", *(["norm"] if used_norm else []), *arguments, "len(grads)"]
-    launch += ["TENSORS=triton.next_power_of_2(len(grads))", "BLOCK=1024"]
+    launch += ["TENSORS=triton.next_power_of_2(len(grads))", f"BLOCK={UPDATE_BLOCK}"]
     step += wrapped(f"{kernel_name(optimizer)}[(programs,)](", launch, ")", "    ")
     step.append("    return params, opt")
     start = ["def init_opt(params, seed=0):", '    """The optimiser before its first step."""', "    return {"]
@@ -113,7 +141,7 @@ def optimizer_functions(
         start.append('        "param": {name: value.to(FLOAT) for name, value in params.items()},')
     names: dict[ir.Node, str] = {nodes[t.name]: hyper.get(t.name, t.name) for t in optimizer.inputs}
     for state in optimizer.states:
-        value = number(builder.scalar(state.value, {}), names, nodes["param"])
+        value = number(update.builder.scalar(state.value, {}), names, nodes["param"])
         kept = ", dtype=FLOAT" if half else ""
         made = f"torch.zeros_like(value{kept})" if value in ("0", "0.0") else f"torch.full_like(value, {value}{kept})"
         start.append(f'        "{state.tensor.name}": {{name: {made} for name, value in params.items()}},')
@@ -239,6 +267,6 @@ def update_kernel(
     signature = {a: "*i64" if a == "table_ptr" else f"*{float_kind}" for a in pointers}
     registry.about[kernel_name(optimizer)] = {
         "signature": signature | dict.fromkeys(arguments, float_kind) | {"tensors": "i64"},
-        "blocks": {"TENSORS": 64, "BLOCK": 1024}, "warps": 4, "stages": 1, "lines": [],
+        "blocks": {"TENSORS": 64, "BLOCK": UPDATE_BLOCK}, "warps": 4, "stages": 1, "lines": [],
     }  # fmt: skip
     return "\n".join([*lines, *(f"    {x}" for x in inner)]), list(arguments.values())

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from dslc.backends.triton.body import Axis, Body, CannotLower, product
 from dslc.backends.triton.kernels import (
+    Along,
     KernelText,
     block_for,
     count_text,
@@ -65,12 +66,16 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], part
         grid.append(str(PARTS))
         reduced_part(body, kernel, axis, columns, parts)
         wish = "_".join(dict.fromkeys(name_of(n) for n in kernel.members))
-        return KernelText(wish + "_parts", body, blocks, grid, 4, 1, list(parts.values()), list(kernel.members), kernel)
+        warps = 8 if dtype == "f64" else 4  # a float64 takes two registers
+        return KernelText(
+            wish + "_parts", body, blocks, grid, warps, 1, list(parts.values()), list(kernel.members), kernel
+        )
     else:
         looped(body, kernel, axis, columns)
     warps = 4 if column_block <= 2048 and live_tiles(kernel, dtype) <= MOST_LIVE and not turns(kernel) else 8
     outputs, spans = list(kernel.stored), list(kernel.members)
-    return KernelText(wish_of(kernel) + "_rows", body, blocks, grid, warps, 1, outputs, spans, kernel)
+    along = {"BLOCK_ROWS": Along(rows, body.axes[0].ragged, 0)} if "BLOCK_ROWS" in blocks else {}
+    return KernelText(wish_of(kernel) + "_rows", body, blocks, grid, warps, 1, outputs, spans, kernel, along=along)
 
 
 #: with more full tiles than this, a program has eight warps: a thread then holds half as much of each

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dslc.backends.triton.body import Axis, Body, product
-from dslc.backends.triton.kernels import KernelText, block_for, count_text, index_line, ragged, store, wide
+from dslc.backends.triton.kernels import KernelText, block_for, count_text, index_line, ragged, store, warps_for, wide
 from dslc.backends.triton.rows import neutral
 from dslc.backends.triton.text import ATOM, BIT, Text, aligned, is_float, name_of, size_code
 
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Member
 from dslc.kernels.segments import Segments
+from dslc.kernels.sums import free
 
 SOURCES, COLUMNS = 0, 1
 REDUCE = {"+": "sum", "max": "max", "min": "min"}
@@ -109,7 +110,23 @@ def segment_kernel(found: Segments, given: Sorted, dtype: str, layered: Mapping[
     member = Member(node, tuple(by_axis[a] for a in range(len(node.shape))), (), ir.const(0, "i64"))  # type: ignore[arg-type]
     store(body, member, Text(total, (COLUMNS,) if found.columns else ()))
     grid = [size_code(found.row_count), columns]
-    return KernelText(f"{name_of(node)}_segments", body, blocks, grid, 2, 1, [node], [node])
+    # of a block of sources by columns, what is read with its offsets of 64 bits, and what is added up
+    own, others = set(found.sources), set(found.column_variables)
+    reads = {s for s in ir.scalars(node.body) if isinstance(s, ir.Read) and places(s) & own and places(s) & others}
+    words = 16 * int(blocks.get("BLOCK_COLUMNS", 1)) * (3 * len(reads) + 1) * (2 if dtype == "f64" else 1)
+    outputs: list[ir.Tensor] = [node]
+    return KernelText(
+        f"{name_of(node)}_segments", body, blocks, grid, warps_for(words), 1, outputs, [node], words=words
+    )
+
+
+def places(s: ir.Read) -> set[int]:
+    """The variables that the places of a read depend on, also through data."""
+    found = free(s)
+    for place in s.places:
+        if isinstance(place, ir.Data):
+            found |= free(place.value)
+    return found
 
 
 def atomic_kernel(found: Segments, dtype: str, layered: Mapping[ir.Node, int]) -> KernelText:

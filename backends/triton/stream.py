@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from dslc.backends.triton.body import Axis, Body, product
 from dslc.backends.triton.dots import dot_text, half_of, side
 from dslc.backends.triton.kernels import (
+    Along,
     KernelText,
     block_for,
     count_text,
@@ -20,6 +21,7 @@ from dslc.backends.triton.kernels import (
     output_pointers,
     ragged,
     store,
+    warps_for,
     wish_of,
 )  # fmt: skip
 from dslc.backends.triton.rows import masked_tile, neutral, ready, reduced
@@ -30,6 +32,7 @@ from dslc.ir.rewrite import Change, keep
 from dslc.kernels.contract import factors
 from dslc.kernels.form import Kernel, Member
 from dslc.kernels.sides import contraction_sides
+from dslc.kernels.sums import free
 from dslc.kernels.vanish import triangle, value_given
 
 ROWS, SHORT, COLUMNS = 0, 10, 20
@@ -122,10 +125,10 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
             now = [m for m in waiting if m in now or m.node in scaled]
             one_pass(stream, now, scaled, size_code(columns))
         waiting = [m for m in waiting if m not in (maps or now)]
-    # with several tiles alive at a time, or long sums of them, eight warps keep them in registers; 16 bits need few
-    warps = 4 if len(kernel.tiles) < 2 and not wide else 8
-    if dtype in HALF:
-        warps = 4 if wide else 2
+    # In float32 and float64 the operands of a product are spread over all threads again and again, which no count of
+    # words tells: with several tiles alive at a time, or long sums of them, eight warps keep them in registers.
+    words = live_words(stream) if dtype in HALF else 0
+    warps = warps_for(words) if dtype in HALF else 4 if len(kernel.tiles) < 2 and not wide else 8
     return KernelText(
         wish_of(kernel) + "_stream",
         body,
@@ -137,7 +140,41 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
         [*kernel.tiles, *kernel.members],
         kernel,
         stream.computed,
+        words,
+        {
+            "BLOCK_ROWS": Along(rows, row_axis.ragged, 0, batch),
+            "BLOCK_COLUMNS": Along(columns, column_axis.ragged),
+        },
     )
+
+
+def live_words(stream: Streaming) -> int:
+    """About how many words the tiles of a program have that are alive at a time, where products are taken in 16 bits.
+
+    The sides of all products in 16 bits, sums in float32; of blocks of rows by columns each product, what
+    becomes of it, and that rounded; of those that are read (a mask) the value and its offset of 64 bits.
+    For each thread that is 0.5 to 1.5 times the registers that ptxas needs.
+    """
+    kernel, blocks = stream.kernel, stream.blocks
+    rows, columns = int(blocks["BLOCK_ROWS"]), int(blocks["BLOCK_COLUMNS"])
+    block = rows * columns
+    words = (len(kernel.tiles) + 2) * block
+    for m in kernel.tiles.values():
+        words += width_of(stream, m.reduced) * (rows + columns) // 2
+    for m in kernel.members.values():
+        new = tuple(v for v in m.axes if v not in kernel.batch and v not in kernel.rows)
+        if m.node.op is not None and new:
+            words += width_of(stream, new) * (rows + columns // 2)
+    reads = {
+        s for m in kernel.members.values() for s in ir.scalars(m.body)
+        if isinstance(s, ir.Read) and s.tensor not in kernel.tiles and s.tensor not in kernel.members
+        and free(s) & set(kernel.rows) and free(s) & set(kernel.columns)
+    }  # fmt: skip
+    return words + 3 * block * len(reads)
+
+
+def width_of(stream: Streaming, variables: tuple[int, ...]) -> int:
+    return int(stream.blocks[f"BLOCK_{stream.short[variables].name.upper()}"])
 
 
 def finish(stream: Streaming, m: Member, text: Text) -> None:

@@ -68,9 +68,9 @@ def compile_(
     try:
         if tune is not None:
             require_device()
-        text = compile_text(spec, backend, settings, dtype, model, atomic)
-        if tune is not None:
-            text = tuned(text, spec, settings, model, tune)
+            text = tuned(spec, settings, dtype, model, atomic, tune)
+        else:
+            text = compile_text(spec, backend, settings, dtype, model, atomic)
     except NoDevice as error:
         raise click.ClickException(str(error)) from error
     except SpecError as error:

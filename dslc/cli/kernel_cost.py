@@ -25,13 +25,15 @@ def kernel_report(
     """The costs of all kernels as `--json` prints them; raises SpecError for what cannot be compiled."""
     from dslc.autodiff.reverse import NoDerivative
     from dslc.backends.triton.body import CannotLower
-    from dslc.backends.triton.cost import buffer_bytes, kernel_costs
+    from dslc.backends.triton.cost import buffer_bytes, kernel_costs, update_costs
     from dslc.backends.triton.host import Registry
     from dslc.backends.triton.module import generate, host_functions
+    from dslc.backends.triton.optimizer import update_of
     from dslc.compiler import optimizer_of, refusal
     from dslc.cost import settle
     from dslc.diagnostics.report import SpecError
     from dslc.ir.build import Refusal
+    from dslc.pipeline import trained
 
     registry = Registry(dtype)
     try:
@@ -43,8 +45,13 @@ def kernel_report(
     known = open_sizes(unit)
     refuse_unknown(sizes, known)
     functions = [f for f in functions if f.name != "evaluate"]
+    optimizer = optimizer_of(checked, train)
     lines = {name: [str(x) for x in about["lines"]] for name, about in registry.about.items()}
     rows = kernel_costs(functions, lines, dtype)
+    buffers = {function.name: buffer_bytes(function, dtype) for function in functions}
+    if train is not None and optimizer is not None:
+        updates, buffers["train_step"] = update_costs(update_of(optimizer), unit, trained(unit, train), dtype)
+        rows += updates
     report: dict[str, Any] = {
         "version": 1,
         "backend": "triton",
@@ -56,11 +63,10 @@ def kernel_report(
     for row in rows:
         about = {"function": row.function, "kernel": row.kernel, "kind": row.kind, "lines": list(row.lines)}
         report["kernels"].append({**about, **numbers(row.launches, row.cost, sizes)})
-    for function in functions:
-        own = [row for row in rows if row.function == function.name]
+    for function, bytes_ in buffers.items():
+        own = [row for row in rows if row.function == function]
         launches, cost = sum((row.launches for row in own), 0), sum_of([row.cost for row in own])
-        buffers = plain(settle(buffer_bytes(function, dtype), sizes))
-        report["total"][function.name] = {**numbers(launches, cost, sizes), "buffers": buffers}
+        report["total"][function] = {**numbers(launches, cost, sizes), "buffers": plain(settle(bytes_, sizes))}
     if resources:
         report["resources"] = needed(text)
     return report

@@ -75,16 +75,17 @@ class Grouping:
         left = list(order)
         while left:
             ready = [x for x in left if waiting[x] <= done]
-            first = next((x for x in ready if x not in turns), None)
-            if first is None:  # one that no other is worth waiting for, so that those of one kind come together
+            now = [x for x in ready if x not in turns][:1]
+            if not now:  # those that no other is worth waiting for, so that those of one kind come together
                 waits = {
                     x for x in ready for y in turns
                     if y not in done and y not in ready and x not in before[y] and turns[x] & turns[y]
                 }  # fmt: skip
-                first = next((x for x in ready if x not in waits), ready[0])
-            out.append(first)
-            done.add(first)
-            left.remove(first)
+                # all of them: what follows may need several, as the adjoint of what queries and keys are made of does
+                now = [x for x in ready if x not in waits] or ready[:1]
+            out += now
+            done.update(now)
+            left = [x for x in left if x not in done]
         return out
 
     def turns(self, node: ir.Node) -> set[tuple[ir.Node, bool]]:

@@ -9,6 +9,7 @@ from dslc.kernels.axes import ordered
 from dslc.kernels.constants import normalised, unscaled
 from dslc.kernels.contract import contracted
 from dslc.kernels.deviations import without_deviations
+from dslc.kernels.exchange import exchanged
 from dslc.kernels.form import Step
 from dslc.kernels.group import scheduled
 from dslc.kernels.inline import inlined
@@ -19,8 +20,8 @@ from dslc.kernels.stream import streamed
 from dslc.kernels.sums import as_comprehensions, joined_scans
 
 PASSES = (
-    as_comprehensions, joined_scans, without_deviations, normalised, unscaled, ordered, contracted, recomputed,
-    sunk, joined_scans, streamed, normalised, contracted, inlined, normalised,
+    as_comprehensions, joined_scans, without_deviations, normalised, unscaled, ordered, contracted, exchanged,
+    recomputed, sunk, joined_scans, streamed, normalised, contracted, inlined, normalised,
 )  # fmt: skip
 
 

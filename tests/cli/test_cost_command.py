@@ -184,7 +184,42 @@ def test_the_memory_of_attention_is_linear_in_the_length() -> None:
 def test_a_loop_over_layers_launches_its_kernels_for_each_layer() -> None:
     totals = [report(GPT, "-b", "triton", "--set", f"depth={d}")["total"] for d in (2, 5)]
     assert totals[1]["forward"]["launches"] - totals[0]["forward"]["launches"] == 3 * 7
-    assert totals[1]["loss_grad_metrics"]["launches"] - totals[0]["loss_grad_metrics"]["launches"] == 3 * (7 + 15)
+    assert totals[1]["loss_grad_metrics"]["launches"] - totals[0]["loss_grad_metrics"]["launches"] == 3 * (7 + 16)
+
+
+def trained(tmp_path: Path, optimizer: str) -> Path:
+    spec = tmp_path / "line.dsl"
+    spec.write_text(
+        "model line(x: f32[N, 70]) -> y: [N, 100]:\n    y = x |> dense(100)\n\ntrain line(x):\n"
+        f"    minimize mean[n, e](line(x)[n, e]^2)\n    using {optimizer}\n",
+        encoding="utf-8",
+    )
+    return spec
+
+
+def test_the_update_is_one_launch_over_all_parameters(tmp_path: Path) -> None:
+    found = report(trained(tmp_path, "sgd(lr = 0.1)"), "-b", "triton", "--set", "N=7")
+    (update,) = (k for k in found["kernels"] if k["function"] == "train_step")
+    entries = 70 * 100 + 100
+    assert (update["kernel"], update["launches"]) == ("sgd_kernel", 1)
+    # param - lr * (grad + weight_decay * param)
+    assert (update["operations"], update["read"], update["written"]) == (4 * entries, 8 * entries, 4 * entries)
+    assert found["total"]["train_step"]["launches"] == 1
+
+
+def test_an_update_in_16_bits_moves_its_copy_in_32_bits_too(tmp_path: Path) -> None:
+    spec = trained(tmp_path, "sgd(lr = 0.1)")
+    (update,) = (k for k in report(spec, "-b", "triton", "--dtype", "bf16")["kernels"] if k["function"] == "train_step")
+    assert (update["read"], update["written"]) == (8 * 7100, 6 * 7100)
+
+
+def test_clipping_the_gradient_takes_two_launches_more(tmp_path: Path) -> None:
+    spec = trained(tmp_path, "clipped_adamw(lr = 0.1)")
+    squares, length, update = (k for k in report(spec, "-b", "triton")["kernels"] if k["function"] == "train_step")
+    assert (squares["operations"], squares["read"], squares["written"]) == (2 * 7100, 4 * 7100, 4 * (2 + 1))
+    assert (length["read"], length["written"]) == (4 * 3, 4)
+    # the parameter, its gradient and two slots; all but the gradient are written
+    assert (update["read"], update["written"]) == (16 * 7100, 12 * 7100)
 
 
 def test_resources_of_kernels_are_found_without_a_gpu(products: Path) -> None:

@@ -15,6 +15,7 @@ from dslc.ir.build import Unit
 from dslc.ir.interpret import Interpreter
 from dslc.kernels.constants import normalised, rewritten
 from dslc.kernels.deviations import is_sum_of_deviations, without_deviations
+from dslc.kernels.exchange import exchanged
 from dslc.kernels.prepare import PASSES
 from dslc.kernels.sides import inner_order
 from dslc.kernels.sums import every_node
@@ -122,3 +123,38 @@ def test_inner_axes_have_the_order_of_memory() -> None:
     b = ir.read(right, (ir.plain(3), ir.plain(2), ir.plain(1)))
     node = ir.comp((N, 8), of("*", a, b), "sum", (16, 4))
     assert isinstance(node, ir.Comp) and inner_order(node) == (3, 2)
+
+
+T = symbol("T")
+
+
+def weighted(other: str = "v") -> tuple[list[ir.Tensor], dict[str, tuple[ir.Size, ...]]]:
+    """sum[s](a[t, s] * v[s, d]), and sum[s](sum[d](g[t, d] * other[s, d]) * a[t, s])."""
+    shapes: dict[str, tuple[ir.Size, ...]] = {"a": (T, T), "v": (T, 8), "g": (T, 8), "w": (T, 8)}
+    own = {k: ir.intern(ir.Input(k, "input", "float", shape)) for k, shape in shapes.items()}
+
+    def at(name: str, *variables: int) -> ir.Scalar:
+        return ir.read(own[name], tuple(ir.plain(v) for v in variables))
+
+    result = ir.comp((T, 8), of("*", at("a", 0, 2), at("v", 2, 1)), "sum", (T,), "y")
+    tile = ir.comp((T, T), of("*", at("g", 0, 2), at(other, 1, 2)), "sum", (8,), "tile")
+    row = ir.comp((T,), of("*", ir.read(tile, (ir.plain(0), ir.plain(1))), at("a", 0, 1)), "sum", (T,), "row")
+    return [result, row], shapes
+
+
+def test_a_sum_over_a_tile_is_a_sum_over_its_short_axis_where_the_rest_is_there() -> None:
+    roots, shapes = weighted()
+    made = exchanged(roots)
+    assert isinstance(made[1], ir.Comp) and made[1].reduced == (8,)
+    assert roots[0] in ir.arguments(made[1])
+    rng = np.random.default_rng(0)
+    inputs = {k: rng.normal(size=[5 if n is T else n for n in shape]) for k, shape in shapes.items()}
+    wanted, found = (Interpreter(inputs, {"T": 5}).run({"row": x[1]})["row"] for x in (roots, made))
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_a_sum_over_a_tile_stays_where_the_rest_is_not_there() -> None:
+    roots, _ = weighted("w")
+    assert exchanged(roots) == roots
+    roots, _ = weighted()
+    assert exchanged(roots[1:]) == roots[1:]

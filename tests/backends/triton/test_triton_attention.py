@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -33,6 +34,16 @@ def test_no_buffer_is_quadratic(name: str, tmp_path: Path) -> None:
 def test_the_forward_pass_is_one_kernel(name: str, tmp_path: Path) -> None:
     text = text_of(name, tmp_path)
     assert '"launches": {"forward": 1,' in text
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_training_runs_over_keys_and_over_queries_once_in_each_kernel(name: str, tmp_path: Path) -> None:
+    text = text_of(name, tmp_path)
+    functions = {x.name: x for x in ast.parse(text).body if isinstance(x, ast.FunctionDef)}
+    names = {x.id for x in ast.walk(functions["loss_grad_metrics"]) if isinstance(x, ast.Name)}
+    streams = [functions[x] for x in names if "_stream_" in x]
+    assert len(streams) == 3
+    assert [sum(isinstance(x, ast.For) for x in ast.walk(kernel)) for kernel in streams] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("width", [16, 24])

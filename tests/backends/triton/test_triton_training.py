@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from samples import sample
+from triton_bf16 import bfloat16_as_on_a_device
 from triton_modules import ROOT, numpy_module, triton_module
 
 from dslc.compiler import choose
@@ -70,6 +71,38 @@ def test_weights_move_between_backends(tmp_path: Path) -> None:
     np.testing.assert_allclose(ours.forward(loaded, x, state).numpy(), expected, rtol=1e-5, atol=1e-6)
     ours.save(loaded, back, state)
     np.testing.assert_array_equal(theirs.forward(theirs.load(back), x, theirs.load_state(back)), expected)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f64"])
+def test_weights_of_another_float_move_there_and_back_unchanged(dtype: str, tmp_path: Path) -> None:
+    spec = tmp_path / "m.dsl"
+    spec.write_text(LAYERS_AND_STATES, encoding="utf-8")
+    ours, theirs = triton_module(spec, tmp_path, dtype), numpy_module(spec, tmp_path)
+    params, state = ours.init(1), ours.init_state()
+    there, back = str(tmp_path / "there.safetensors"), str(tmp_path / "back.safetensors")
+    ours.save(params, there, state)
+    loaded, states = theirs.load(there), theirs.load_state(there)
+    assert {x.dtype for x in (*loaded.values(), *states.values())} == {np.dtype(np.float32)}
+    for name, value in params.items():
+        np.testing.assert_array_equal(loaded[name], value.float().numpy())
+    theirs.save(loaded, back, states)
+    for name, value in ours.load(back).items():
+        assert value.dtype == params[name].dtype
+        assert torch.equal(value, params[name].float().to(value.dtype))
+    x = np.random.default_rng(0).normal(size=(5, 6)).astype(np.float32)
+    with bfloat16_as_on_a_device():
+        found = ours.forward(params, x, state).float().numpy()
+    np.testing.assert_allclose(found, theirs.forward(loaded, x, states), atol=0.05 if dtype == "bf16" else 0.005)
+
+
+def test_weights_of_a_float_that_numpy_cannot_hold_are_refused_by_name(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    module = numpy_module(ROOT / "specs/mlp/mlp.dsl", tmp_path)
+    path = str(tmp_path / "w.safetensors")
+    save_file({k: torch.as_tensor(v).to(torch.float8_e5m2) for k, v in module.init(0).items()}, path)
+    with pytest.raises(ValueError, match="is stored as F8_E5M2, expected one of F64, F32, F16, BF16"):
+        module.load(path)
 
 
 def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
