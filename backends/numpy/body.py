@@ -44,6 +44,18 @@ WORDS = {"+": "sum", "-": "gap", "*": "product", "/": "ratio", "^": "power", "se
          "or": "either"}  # fmt: skip
 
 
+def values_in(s: ir.Scalar) -> list[ir.Tensor]:
+    """The tensors whose values a formula is made of; data that only say where to read are none."""
+    found: dict[ir.Tensor, None] = {}
+    stack: list[ir.Scalar] = [s]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, ir.Read):
+            found[x.tensor] = None
+        stack += reversed(x.args) if isinstance(x, ir.Op) else ()
+    return list(found)
+
+
 @dataclass
 class Body:
     """Scalars of one comprehension as arrays over its variables."""
@@ -106,16 +118,11 @@ class Body:
         low = self.lowering
         if not text.axes or re.fullmatch(r"\w+", text.code):
             return text
-        read = next(
-            (
-                low.names[tensor]
-                for x in ir.scalars(s)
-                if isinstance(x, ir.Read) and (tensor := low.slices.get(x.tensor, x.tensor)) in low.names
-            ),
-            "",
-        )
         word = WORDS.get(s.name, s.name if s.name.isidentifier() else "test")
-        name = low.fresh(f"{word}_{read}" if re.fullmatch(r"\w+", read) else word)
+        known = [low.names.get(low.slices.get(x, x), "") for x in values_in(s)]
+        read = list(dict.fromkeys(x for x in known if re.fullmatch(r"\w+", x))) or [self.lowering.target]
+        several = ["_".join(read[:k]) for k in range(1, len(read) + 1)]
+        name = low.fresh(*(f"{word}_{x}" for x in (*several, *read[1:], f"for_{self.lowering.target}")))
         low.line(f"{name} = {text.code}")
         named = low.shared[self.key(s)] = Text(name, text.axes)
         return named

@@ -44,6 +44,17 @@ def references(node: ir.Node) -> list[ir.Read]:
     return found
 
 
+def identifier(wish: str) -> str:
+    """A name of Python near to a wish.
+
+    >>> identifier("block.h"), identifier("id")
+    ('block_h', 'id_')
+    """
+    base = re.sub(r"\W+", "_", wish).strip("_") or "value"
+    base = f"v_{base}" if base[0].isdigit() else base
+    return f"{base}_" if keyword.iskeyword(base) or hasattr(builtins, base) else base
+
+
 def common(nodes: Sequence[ir.Comp]) -> set[ir.Scalar]:
     """The costly scalars that several nodes contain, without those inside of others that are as common."""
     counts: dict[ir.Scalar, int] = {}
@@ -156,6 +167,8 @@ class Lowering(Loops, Others):
     windows: dict[str, str] = field(default_factory=dict)
     #: the variables of the loops over layers around the present line
     loops: list[str] = field(default_factory=list)
+    #: the value that is being written
+    target: str = ""
     users: dict[ir.Node, dict[ir.Node, None]] = field(default_factory=dict)
     readers: dict[ir.Node, list[ir.Read | None]] = field(default_factory=dict)
     #: sinks of values that are to be added up over the members of a team
@@ -170,14 +183,12 @@ class Lowering(Loops, Others):
 
     # ---- names and lines
 
-    def fresh(self, wish: str) -> str:
-        """A name that is not taken, near to the wish."""
-        base = re.sub(r"\W+", "_", wish).strip("_") or "value"
-        if base[0].isdigit():
-            base = f"v_{base}"
-        name, k = base, 2
-        while name in self.taken or keyword.iskeyword(name) or hasattr(builtins, name):
-            name, k = f"{base}_{k}", k + 1
+    def fresh(self, *wishes: str) -> str:
+        """The first of the wishes that is not taken; if all are, the first one with a number."""
+        names = [identifier(wish) for wish in wishes]
+        name, k = next((x for x in names if x not in self.taken), names[0]), 2
+        while name in self.taken:
+            name, k = f"{names[0]}_{k}", k + 1
         self.taken.add(name)
         return name
 
@@ -276,11 +287,11 @@ class Lowering(Loops, Others):
         shown = [x for x in block.members if isinstance(x, ir.Comp) or self.used_inside(x, block)]
         outer = [x for x in shown if isinstance(x, ir.Comp) and (x in self.roots or self.used_outside(x, block))]
         for x in outer:
-            name = self.names[x] = self.fresh(self.wish(x))
+            name = self.names[x] = self.fresh(*self.wishes(x))
             self.line(f"{name} = {self.zeros(x) if block.is_total(x) else self.empty(x, name)}")
         before, taken = set(self.names), set(self.taken)
         self.rows = self.fresh("rows")
-        self.count = self.fresh("count")
+        self.count = self.fresh("count", "row_count")
         inside = list(dict.fromkeys(y for x in block.members for y in contents(x, self.inlined)))
         widest = max(shown, key=lambda x: len(extent(x)))
         sizes = [s for n, s in enumerate(extent(widest)) if n != block.members[widest]]
@@ -336,6 +347,7 @@ class Lowering(Loops, Others):
             return
         total = block.is_total(x)
         if outer and not total and x.op is None:
+            self.target = self.wish(x)
             code = Store(self, self.row_sizes(x, block.members[x]), row=block.members[x]).last(
                 x.body, f"{self.names[x]}[{self.rows}]"
             )
@@ -435,7 +447,7 @@ class Lowering(Loops, Others):
                 return True
         if node.op not in (None, "sum") or not memory.fits(node):
             return False
-        name = self.fresh(self.wish(node))
+        name = self.fresh(*self.wishes(node))
         comment = f"[{', '.join(size_code(s) for s in node.shape)}]"
         place = partial(memory.place, node, name)
         dying = self.overwritten(node)
@@ -484,7 +496,7 @@ class Lowering(Loops, Others):
 
     def computed_at(self, node: ir.Comp, place: str) -> bool:
         """Write a value of a step to the place where the steps are kept, if it can be computed there."""
-        name = self.fresh(self.wish(node))
+        name = self.fresh(*self.wishes(node))
         if node.op is None:
             lines = Store(self, node.shape, views=False).into(node.body, name, lambda shape: place)
         else:
@@ -510,7 +522,8 @@ class Lowering(Loops, Others):
             return f"{code}.reshape({shape})"
         known = self.windows.get(f"{code} {shape}")
         if known is None:
-            name = self.fresh(f"{re.findall(r'[A-Za-z_]+', code.replace('windows', ''))[0]}_windows")
+            of = next(x for x in re.findall(r"[A-Za-z_]\w*", code) if x != "windows")
+            name = self.fresh(f"{of}_windows", f"{of}_windows_for_{self.target}")
             slot = self.memory.reserve(name)
             self.line(f"{name} = {self.helper('columns')}({bare(code)}, {slot.text(sizes, '')})")
             known = self.windows[f"{code} {shape}"] = name
@@ -530,7 +543,7 @@ class Lowering(Loops, Others):
         if re.fullmatch(r"[A-Za-z_]\w*", code):
             self.names[node] = code
             return
-        name = self.fresh(self.wish(node))
+        name = self.fresh(*self.wishes(node))
         self.names[node] = name
         shape = ", ".join(size_code(s) for s in getattr(node, "shape", ()))
         self.line(f"{name} = {bare(code)}", f"[{shape}]", getattr(node, "span", None))
@@ -563,6 +576,11 @@ class Lowering(Loops, Others):
             return f"{word}_{read}" if read and word else read or word or "value"
         return "value"
 
+    def wishes(self, node: ir.Node) -> list[str]:
+        """Names for a value, the best first: what it is, and what it is computed from."""
+        read = [self.names[x] for x in ir.arguments(node) if re.fullmatch(r"\w+", self.names.get(x, ""))]
+        return [self.wish(node), *(f"{self.wish(node)}_of_{x}" for x in read)]
+
     def tensor(self, node: ir.Tensor, row: int | None = None) -> str:
         """The text of a whole tensor in its own order of axes; in a block, of the rows of one without a name."""
         if node in self.names:
@@ -584,6 +602,7 @@ class Lowering(Loops, Others):
 
     def comp(self, node: ir.Comp, row: int | None = None) -> Text:
         """The text of a comprehension; in a block, `row` is the variable that counts its rows."""
+        self.target = self.wish(node)
         if self.rows and node in self.members:
             row = self.members[node]
         sizes = self.row_sizes(node, row)

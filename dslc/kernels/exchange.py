@@ -19,7 +19,7 @@ from dslc.ir.rewrite import Change, Substitute, keep
 from dslc.kernels.contract import Factor, factors
 from dslc.kernels.sides import contraction_sides
 from dslc.kernels.stream import tile_roles
-from dslc.kernels.sums import every_node, free, plain_variable
+from dslc.kernels.sums import every_node, plain_variable
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ class Exchanged(Substitute):
         goes = set(range(rank, total))
         for stays, other in ((sides[0], sides[1]), (sides[1], sides[0])):
             a, b = change.scalar(stays), change.scalar(other)
-            if free(a) & goes or not goes <= free(b):
+            if ir.variables(a) & goes or not goes <= ir.variables(b):
                 continue
             wanted = [*(f.scalar for f in rest), b]
             for found, stacked, names in self.equal_sums(wanted, goes):
                 value = reading(found, stacked, names)
-                if value is None or not set(inner) <= free(value):
+                if value is None or not set(inner) <= ir.variables(value):
                     continue
                 order = {v: keep(v) for v in range(rank)} | {v: keep(rank + k) for k, v in enumerate(inner)}
                 body = Change(order).scalar(ir.op("*", (a, value), node.body.dtype))
@@ -159,7 +159,7 @@ def matched(parts: Sequence[ir.Scalar], wanted: Sequence[ir.Scalar], stacked: St
 
 def unified(s: ir.Scalar, wanted: ir.Scalar, names: dict[int, int], stacked: Stacked | None) -> dict[int, int] | None:
     """The names with those added that make two reads the same."""
-    if s is wanted and not free(s):
+    if s is wanted and not ir.variables(s):
         return names
     if not isinstance(s, ir.Read) or not isinstance(wanted, ir.Read) or s.outside is not None:
         return None

@@ -22,17 +22,12 @@ def names(text: str) -> set[str]:
     return {t.string for t in tokenize.generate_tokens(io.StringIO(text).readline) if t.type == tokenize.NAME}
 
 
-#: formulas in which the NumPy backend still counts parts that it gives a line of their own, and windows of one array
-COUNTED = {"convolution/augmented", "convolution/convnext", "convolution/finetune",
-           "convolution/resnet", "convolution/textcnn", "convolution/wavenet", "derivatives/hessian", "graph/gat",
-           "linear/nearest", "linear/probit", "recurrent/lru", "recurrent/rwkv", "recurrent/truncated",
-           "transformer/encoder_decoder", "transformer/relative"}  # fmt: skip
 #: a library of layers, without a model
 LIBRARIES = {"transformer/mixers"}
 ALL = {x.relative_to(SPECS).with_suffix("").as_posix() for x in SPECS.rglob("*.dsl")}
 
 
-@pytest.mark.parametrize("spec", sorted(ALL - COUNTED - LIBRARIES))
+@pytest.mark.parametrize("spec", sorted(ALL - LIBRARIES))
 def test_no_name_of_a_module_is_numbered(spec: str) -> None:
     assert [x for x in sorted(names(compile_text(SPECS / f"{spec}.dsl"))) if re.search(r"_\d+$", x)] == []
 
