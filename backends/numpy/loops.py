@@ -84,7 +84,7 @@ class Loops:
         stacked: dict[int, str] = {}
         for k, result in enumerate(node.results):
             if k in parts and parts[k] not in self.sinks:
-                stacked[k] = self.stack(parts[k], result, length)
+                stacked[k] = self.stack(node, parts[k], result, length)
         order = f"reversed(range({length}))" if node.reverse else f"range({length})"
         self.line(f"for {step} in {order}:", "", node.span)
         self.indent += 1
@@ -109,7 +109,7 @@ class Loops:
                 value = f"team.total({value})" if parts[k] in self.partial else value
                 self.line(f"{self.sinks[parts[k]].format(step)} = {value}")
             elif parts[k] in self.kept:
-                self.line(f"{stacked[k]}.append({value})")
+                self.line(f"{stacked[k]}[{step}] = {value}" if node.reverse else f"{stacked[k]}.append({value})")
                 local = value if re.fullmatch(r"\w+", value) and value not in carries else ""
                 self.kept[parts[k]] = (stacked[k], local)
             else:
@@ -159,13 +159,13 @@ class Loops:
             else:
                 memory.pin(node.results[k], every)
 
-    def stack(self: Lowering, part: ir.Part, result: ir.Tensor, length: str) -> str:
-        """Where the values of all layers go: a list when they are only read layer by layer."""
+    def stack(self: Lowering, node: ir.Scan, part: ir.Part, result: ir.Tensor, length: str) -> str:
+        """Where the values of all layers go: a list when they are only read layer by layer, the first layer first."""
         wish = result.name or self.wish(result)
         readers = self.readers.get(part, [])
         if readers and all(r is not None and r.places and isinstance(r.places[0], ir.At) for r in readers):
             name = self.fresh(f"{wish}_kept")
-            self.line(f"{name} = []")
+            self.line(f"{name} = [None] * {length}" if node.reverse else f"{name} = []")
             self.kept[part] = (name, "")
             return name
         name = self.fresh(f"{wish}_all")
