@@ -113,18 +113,19 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
 def tidy(tensors: list[ir.Tensor], known: Sequence[ir.Node], scans: tuple[int, int]) -> list[ir.Tensor]:
     """The backward step with what it can read of the forward step read, so that less of that step must be kept.
 
-    What depends on the steps of neither scan stays as it is: a second form of it would round in another way, and a
-    value that is compared with its maximum would not be found.
+    What depends on the steps of neither scan stays as it is, and so does a loop of the forward step: a second form of
+    it would round in another way, and a value that is compared with its maximum would not be found.
     """
     from dslc.passes.reuse import Reuse
     from dslc.passes.sums import Sums
 
     inside: set[ir.Node] = set()
     shared: list[ir.Node] = list(known)
+    loops = {x.number for x in known if isinstance(x, ir.Scan)}
     for x in ir.schedule(tuple(tensors)):
         if (isinstance(x, ir.Step) and x.scan in scans) or any(a in inside for a in ir.arguments(x)):
             inside.add(x)
-        else:
+        if x not in inside or (isinstance(x, ir.Scan) and x.number in loops):
             shared.append(x)
     return Reuse().within(Sums().within(tensors, shared), shared)
 

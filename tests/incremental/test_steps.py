@@ -135,6 +135,42 @@ def test_entries_of_loops_in_loops_are_kept_for_each_pass(tmp_path: Path) -> Non
     agree(run_module(run, run.module()), run.expected())
 
 
+def test_fixed_entries_of_a_loop_may_need_different_carried_values(tmp_path: Path) -> None:
+    file = tmp_path / "two.dsl"
+    file.write_text(
+        "model two(x: f32[N, T], r: f32[N], s: f32[N]) -> y: [N, T]:\n    h = x\n    a = r\n    b = s\n"
+        "    for l in 0..3:\n"
+        "        h[n, t: T] = sum[u](h[n, u] * exp(a[n]) if u <= t else 0) + cos(b[n])\n"
+        "        a[n] = tanh(a[n])\n        b[n] = sin(b[n])\n    y = h\n"
+    )
+    run = sequence(file)
+    assert [(x.kind, len(x.loops)) for x in run.step.slots] == [("fixed", 1), ("fixed", 1), ("state", 1)]
+    agree(run_program(run), run.expected())
+    agree(run_module(run, run.module()), run.expected())
+
+
+def test_entries_of_a_scan_along_another_axis_are_kept_for_each_of_its_steps(tmp_path: Path) -> None:
+    file = tmp_path / "rounds.dsl"
+    file.write_text(
+        "layer rounds(x: [N, T], s: [N, 3]) -> y: [N, T]:\n    param w: [2] ~ normal\n    scan k in 0..3:\n"
+        "        r[n, k] = tanh(r[n, k-1] + s[n, k] * w[0])\n        q[n, t] = h[n, t, k-1]\n"
+        "        e[n, t] = sin(q[n, t] + exp(r[n, k]))\n"
+        "        a[n, t, u] = softmax[u](e[n, t] * e[n, u] if u <= t else -inf)\n        c[n, t] = cumsum[t](q[n, t])\n"
+        "        scan j in 0..2:\n            g[n, j, t: T] = tanh(cumsum[t](g[n, j-1, t]) + r[n, k])\n"
+        "        start g[n, t] = q[n, t]\n"
+        "        h[n, t: T, k] = sin(c[n, t]) + (q[n, t-1] else 0) + a[n, t, u] * e[n, u] + g[n, 1, t] * w[1]\n"
+        "    start r = 0\n    start h[n, t] = x[n, t]\n    y[n, t] = h[n, t, 2]\n\n"
+        "model looped(x: [N, T], s: [N, 3]) -> y: [N, T]:\n    h = x\n    for l in 0..3:\n"
+        "        h = h + rounds(h, s)\n    y = rounds(h, s)\n"
+    )
+    run = sequence(file)
+    kinds = {(x.kind, *(loop.name for loop in x.loops)) for x in run.step.slots}
+    assert {(kind, *around, "") for kind in ("state", "fixed", "history") for around in ([], ["layers"])} <= kinds
+    assert ("state", "layers", "", "") in kinds
+    agree(run_program(run), run.expected())
+    agree(run_module(run, run.module()), run.expected())
+
+
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_a_result_for_the_whole_sequence_is_that_of_the_positions_so_far(name: str, tmp_path: Path) -> None:
     run = sequence(layer(tmp_path, SUMMARIES[name], "[N, O]"))
