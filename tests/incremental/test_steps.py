@@ -197,11 +197,21 @@ def test_a_result_for_the_whole_sequence_is_that_of_the_positions_so_far(name: s
         ("y[n, t, i] = sum[s](x[n, s, i] if s >= t else 0)", "`y` takes in positions that are still to come"),
         ("y[n, t, i] = sum[s](x[n, s, i] if s <= t + 1 else 0)", "`y` takes in positions that are still to come"),
         ("y[n, t, i] = max[s](x[n, s, i] if s <= t else 0)", "`y` takes in positions that are still to come"),
-        ("y[n, t, i] = prod[s](x[n, s, i] if s <= t else 0)", "`y` takes in positions that are still to come"),
+        ("y[n, t, i] = prod[s](x[n, s, i] if s <= t else 0)", "masked by 0 they count, masked by 1 they would not"),
         (
             "a[n, t, s] = softmax[s](x[n, t, i] * x[n, s, i] if s <= t else -1e9)\n"
             "    y[n, t, i] = a[n, t, s] * x[n, s, i]",
-            "takes in positions that are still to come .* for `a`",
+            "still to come: masked by -1e9 they count, masked by -inf they would not .* for `a` .layer.dsl:2",
+        ),
+        (
+            "m[t: T, s: T] = 0.0 if s <= t else -10000.0\n"
+            "    a[n, t, s] = softmax[s](x[n, t, i] * x[n, s, i] + m[t, s])\n    y[n, t, i] = a[n, t, s] * x[n, s, i]",
+            "still to come: masked by -10000 they count, masked by -inf they would not .* for `a` .layer.dsl:3",
+        ),
+        (
+            "a[n, t, s] = softmax[s](x[n, t, i] * x[n, s, i] + (0 if s <= t else -10000))\n"
+            "    y[n, t, i] = a[n, t, s] * x[n, s, i]",
+            "still to come: masked by -10000 they count, masked by -inf they would not .* for `a` .layer.dsl:2",
         ),
         ("y[n, t, i] = sort[t](x[n, t, i])", "`y` is a `sort` along the whole sequence"),
         ("h = x |> gru(4)\n    y[n, t, i] = h[n, t, i] - h[n, T-1, i]", "depends on the length T"),
