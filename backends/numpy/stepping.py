@@ -56,11 +56,13 @@ class Sink(str):
 def leaves(low: Lowering, cache: str, slot: Slot, value: ir.Tensor) -> list[ir.Node]:
     """Let the values of all passes leave the loops at the innermost; gives what must be computed for it."""
     outer = inner = value
+    around: list[ir.Scan] = []
     for _ in layers(slot)[1:]:
         assert isinstance(inner, ir.Part) and isinstance(inner.of, ir.Scan)
+        around.append(inner.of)
         inner = inner.of.results[inner.number]
     sink = Sink(_one_of(cache, slot))
-    sink.steps, sink.outer = low.steps, layers(slot)[:-1]
+    sink.steps, sink.outer = low.steps, around
     low.sinks.setdefault(inner, sink)
     assert isinstance(outer, ir.Part)
     return [inner] if inner is outer else [outer.of]
