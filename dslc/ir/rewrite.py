@@ -249,6 +249,14 @@ class Copy(Substitute):
         return ir.intern(replace(made, number=number))
 
 
+def renumbered(scan: ir.Scan, number: int) -> ir.Scan:
+    """The same loop under another number; loops inside that read its steps have other numbers, too."""
+    own = [x for x in ir.inside(scan)[0] if isinstance(x, ir.Step) and x.scan == scan.number]
+    copy = Copy({x: ir.intern(replace(x, scan=number)) for x in own})
+    carries, results = (tuple(map(copy.tensor, group)) for group in (scan.carries, scan.results))
+    return ir.intern(replace(scan, number=number, carries=carries, results=results))
+
+
 @dataclass(eq=False)
 class SubstitutedRule:
     """The derivative by hand of a node whose arguments were replaced: so are the values that its rule uses."""

@@ -130,8 +130,9 @@ def _scan(node: ir.Scan) -> None:
 
 
 def _one_loop(a: ir.Scan, b: ir.Scan) -> bool:
-    """Are two scans one loop, of which different results are wanted? Only then may they have the same number."""
-    return (a.length, a.reverse, a.starts, a.carries) == (b.length, b.reverse, b.starts, b.carries)
+    """Can two scans with one number be one loop, of which different results are wanted, or two forms of its body?"""
+    alike = all(_same(x.shape, y.shape) and x.dtype == y.dtype for x, y in zip(a.carries, b.carries, strict=False))
+    return (a.length, a.reverse, len(a.carries)) == (b.length, b.reverse, len(b.carries)) and alike
 
 
 def _count(shape: tuple[Size, ...]) -> Size:
