@@ -203,10 +203,12 @@ class Loops:
             carry_names.append(name)
         stacked: dict[int, str] = {}
         for k, result in enumerate(node.results):
+            shape = (node.length, *result.shape)
             part = self.parts.get(node, {}).get(k)
-            if part is not None:  # else nobody reads it after the loop
+            if part is not None or not isinstance(result, ir.Scatter):  # histories grow where they are
                 name = stacked[k] = self.fresh(f"{result.name or 'step'}_steps")
-                self.line(f"{name} = {self.empty(part, name)}", f"[{', '.join(map(size_code, part.shape))}]")
+                part = part or ir.intern(ir.Part(node, k, result.dtype, shape))
+                self.line(f"{name} = {self.empty(part, name)}", f"[{', '.join(map(size_code, shape))}]")
         order = f"reversed(range({length}))" if node.reverse else f"range({length})"
         self.line(f"for {step} in {order}:", self.place(node).strip())
         self.indent += 1

@@ -97,8 +97,8 @@ def used(lines: list[str]) -> list[str]:
     return [x for x in lines if x not in found]
 
 
-#: a line that gives a value a name; what it takes off a list must go in any case
-ASSIGNMENT = re.compile(r" *(\w+) = (?!.*\.pop\().*")
+#: a line that gives a value a name; what it takes off a list, or puts to another place, must go in any case
+ASSIGNMENT = re.compile(r" *(\w+) = (?!.*(\.pop\(|\bout=)).*")
 
 
 def alive(lines: Sequence[Line], epilogue: Sequence[str]) -> list[Line]:
