@@ -968,3 +968,37 @@ fn f(R: f64[K, K]) -> (value: [K], projection: [K, K]):
 def _first_projection(S: Any) -> Any:
     v = np.linalg.eigh(S)[1][:, 0]
     return np.outer(v, v)
+
+
+def _passes(x: Any, w: Any) -> Any:
+    for _ in range(3):
+        x = np.sin(x @ w) + 0.5 * x
+    return x
+
+
+add(
+    "equal passes of a loop",
+    """
+fn f(x: f64[N, K], w: f64[K, K]) -> y: [N, K]:
+    y = x
+    for l in 0..3:
+        h[n, j] = sin(y[n, i] * w[i, j])
+        y = h + 0.5 * y
+""",
+    _passes,
+    x=floats(2, 3),
+    w=floats(3, 3),
+)
+add(
+    "a checkpoint",
+    """
+fn f(x: f64[T], w: f64[2]) -> y: [T]:
+    u[t] = exp(x[t])
+    checkpoint:
+        a[t] = sin(w[0] * u[t])
+        y[t] = a[t] * cumsum[t](a[t]) * w[1]
+""",
+    lambda x, w: np.sin(w[0] * np.exp(x)) * np.cumsum(np.sin(w[0] * np.exp(x))) * w[1],
+    x=floats(4),
+    w=positive(2),
+)

@@ -1,4 +1,4 @@
-"""Break each derivative and each stabilisation in turn, and see that a check notices: `python tests/mutation.py`.
+"""Break each derivative, adjoint and stabilisation in turn, and see that a check notices: `python tests/mutation.py`.
 
     rule              broken how          noticed by
     derivative of *   1.001 times         value and derivatives against torch
@@ -22,14 +22,17 @@ for folder in (HERE, HERE / "autodiff", HERE / "stabilise"):
         sys.path.insert(0, str(folder))
 
 import numpy as np  # noqa: E402
-from programs import evaluate, unit  # noqa: E402
+from constructs import CONSTRUCTS, Construct  # noqa: E402
+from programs import check_gradient, evaluate, unit  # noqa: E402
 from scalar_cases import CASES, mismatches  # noqa: E402
 from scipy.linalg import hilbert  # noqa: E402
 from spelling_table import SPELLINGS  # noqa: E402
 from spellings import mistakes  # noqa: E402
 
 from dslc.autodiff import scalar as d  # noqa: E402
+from dslc.autodiff.reverse import Reverse  # noqa: E402
 from dslc.ir import nodes as ir  # noqa: E402
+from dslc.passes.transform import everything  # noqa: E402
 from dslc.stabilise import rewriter  # noqa: E402
 
 
@@ -100,6 +103,83 @@ def derivatives() -> Iterator[Mutant]:
                 return next((m for case in CASES[name] for m in mismatches(case)), "")
 
             yield Mutant(f"derivative of {name}", how, broken, check)
+
+
+# ---- adjoints of nodes ------------------------------------------------------------------------------
+
+
+def kind_of(node: ir.Node) -> str:
+    """What the adjoint of a node is the rule of; empty where there is none, or where a spec gives it by hand."""
+    match node:
+        case ir.Comp():
+            return node.op or "formula"
+        case ir.Scatter():
+            return f"scatter {node.op}="
+        case ir.Reshape():
+            return "grouped axes"
+        case ir.Along() | ir.External():
+            return node.op
+        case ir.Scan():
+            return node.name or "scan"
+        case ir.Custom(rule=ir.Recompute()):
+            return "checkpoint"
+    return ""
+
+
+def _kinds() -> dict[str, list[Construct]]:
+    """The kinds of nodes that have adjoints, and the constructs that are made of them."""
+    found: dict[str, list[Construct]] = {}
+    for construct in (c for c in CONSTRUCTS if c.order):
+        program = unit(construct.text, construct.mode, **construct.settings)
+        for kind in {kind_of(x) for x in everything(program.outputs)}:
+            found.setdefault(kind, []).append(construct)
+    return {k: found[k] for k in sorted(found) if k not in ("", "any", "all", "argmax", "argmin", "argsort")}
+
+
+def _larger(part: ir.Tensor) -> ir.Tensor:
+    return ir.comp(part.shape, d.mul(ir.whole(part), d.number(1.001)), dtype=part.dtype)
+
+
+def adjoints() -> Iterator[Mutant]:
+    """What each kind of node contributes to its arguments, made wrong and left out."""
+    real = Reverse.visit
+    for kind, constructs in _kinds().items():
+        for how, change in (("1.001 times", _larger), ("left out", None)):
+
+            @contextmanager
+            def broken(kind: str = kind, change: Any = change) -> Iterator[None]:
+                def visit(self: Reverse, node: ir.Node) -> None:
+                    if kind_of(node) != kind:
+                        real(self, node)
+                        return
+                    contribute = self.contribute
+                    changed = (lambda x, part: contribute(x, change(part))) if change else (lambda x, part: None)
+                    self.contribute = changed  # type: ignore[method-assign]
+                    try:
+                        real(self, node)
+                    finally:
+                        del self.contribute  # type: ignore[method-assign]
+
+                Reverse.visit = visit  # type: ignore[method-assign]
+                try:
+                    yield
+                finally:
+                    Reverse.visit = real  # type: ignore[method-assign]
+
+            def check(constructs: list[Construct] = constructs) -> str:
+                return next(filter(None, map(_slopes, constructs)), "")
+
+            yield Mutant(f"adjoint of {kind}", how, broken, check)
+
+
+def _slopes(construct: Construct) -> str:
+    """What is wrong with the derivatives of a construct."""
+    program = unit(construct.text, construct.mode, **construct.settings)
+    try:
+        check_gradient(program, construct.values, construct.order)
+    except AssertionError as failure:
+        return f"{construct}: {failure}"
+    return ""
 
 
 # ---- stabilisations ---------------------------------------------------------------------------------
@@ -187,7 +267,7 @@ def _determinant() -> str:
 def main() -> int:
     """Print a table of all mutants."""
     unnoticed = 0
-    for mutant in (*derivatives(), *stabilisations()):
+    for mutant in (*derivatives(), *adjoints(), *stabilisations()):
         found = mutant.noticed()
         unnoticed += not found
         print(f"{mutant.rule:28} {mutant.how:22} {'noticed' if found else 'NOT NOTICED':12} {found[:90]}", flush=True)

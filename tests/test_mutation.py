@@ -1,11 +1,13 @@
-"""A broken derivative or stabilisation does not go unnoticed."""
+"""A broken derivative, adjoint or stabilisation does not go unnoticed."""
 
 from __future__ import annotations
 
 import pytest
-from mutation import Mutant, derivatives, stabilisations
+from mutation import Mutant, adjoints, derivatives, stabilisations
 
-DERIVATIVES, STABILISATIONS = tuple(derivatives()), tuple(stabilisations())
+from dslc.ir.verify import ALONG
+
+DERIVATIVES, ADJOINTS, STABILISATIONS = tuple(derivatives()), tuple(adjoints()), tuple(stabilisations())
 
 
 def _id(mutant: Mutant) -> str:
@@ -22,6 +24,18 @@ def test_a_derivative_that_is_off_is_noticed(mutant: Mutant) -> None:
     assert mutant.noticed()
 
 
+@pytest.mark.parametrize("mutant", ADJOINTS, ids=_id)
+def test_an_adjoint_that_is_off_or_missing_is_noticed(mutant: Mutant) -> None:
+    assert mutant.noticed()
+
+
+def test_all_kinds_of_nodes_are_broken() -> None:
+    broken = {m.rule.removeprefix("adjoint of ") for m in ADJOINTS}
+    assert set(ALONG) - {"argsort"} | {"formula", "sum", "prod", "max", "min", "grouped axes"} <= broken
+    assert {"scan", "layers", "checkpoint", *(f"scatter {x}=" for x in ("+", "max", "min"))} <= broken
+    assert {"solve", "inv", "det", "logdet", "cholesky", "matexp", "eigh"} <= broken
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("mutant", [*DERIVATIVES, *STABILISATIONS], ids=_id)
 def test_no_mutant_goes_unnoticed(mutant: Mutant) -> None:
@@ -29,5 +43,5 @@ def test_no_mutant_goes_unnoticed(mutant: Mutant) -> None:
 
 
 def test_nothing_is_noticed_while_nothing_is_broken() -> None:
-    for mutant in (m for m in (*DERIVATIVES[::9], *STABILISATIONS[::9])):
+    for mutant in (m for m in (*DERIVATIVES[::9], *ADJOINTS[::9], *STABILISATIONS[::9])):
         assert mutant.check() == ""

@@ -58,11 +58,12 @@ class Loops:
     """The part of a lowering that writes scans."""
 
     def star(self: Lowering, node: ir.Comp) -> str:
-        """How the parameter of a layer is written, when a node is one."""
+        """How the parameter of a layer is written, when a node is one; steps of scans inside are places along axes."""
         assert isinstance(node.body, ir.Read)
         template = self.stars.get(node.body.tensor, "")
         steps = [self.steps[x.step.scan] for x in node.body.places if isinstance(x, ir.At)]
-        return template.format(*steps)
+        inner = steps[template.count("{}") :] if template else []
+        return template.format(*steps) + (f"[{', '.join(inner)}]" if inner else "")
 
     def layers(self: Lowering, node: ir.Scan) -> None:
         """A loop over layers; what their gradients need goes to lists, which the loop back empties again."""
@@ -84,7 +85,7 @@ class Loops:
         stacked: dict[int, str] = {}
         for k, result in enumerate(node.results):
             if k in parts and parts[k] not in self.sinks:
-                stacked[k] = self.stack(parts[k], result, length)
+                stacked[k] = self.stack(node, parts[k], result, length)
         order = f"reversed(range({length}))" if node.reverse else f"range({length})"
         self.line(f"for {step} in {order}:", "", node.span)
         self.indent += 1
@@ -109,7 +110,7 @@ class Loops:
                 value = f"team.total({value})" if parts[k] in self.partial else value
                 self.line(f"{self.sinks[parts[k]].format(step)} = {value}")
             elif parts[k] in self.kept:
-                self.line(f"{stacked[k]}.append({value})")
+                self.line(f"{stacked[k]}[{step}] = {value}" if node.reverse else f"{stacked[k]}.append({value})")
                 local = value if re.fullmatch(r"\w+", value) and value not in carries else ""
                 self.kept[parts[k]] = (stacked[k], local)
             else:
@@ -134,7 +135,8 @@ class Loops:
         """The values of a loop that leave the function already in a loop inside of it."""
         found: set[int] = set()
         for k, result in enumerate(node.results):
-            if parts.get(k) in self.sinks and isinstance(result, ir.Part) and isinstance(result.of, ir.Scan):
+            inside = isinstance(result, ir.Part) and isinstance(result.of, ir.Scan) and result.of.name == "layers"
+            if parts.get(k) in self.sinks and inside:
                 sink = self.sinks[parts[k]]
                 inner = Nested(sink)
                 inner.around = (*(sink.around if isinstance(sink, Nested) else ()), step)
@@ -159,13 +161,13 @@ class Loops:
             else:
                 memory.pin(node.results[k], every)
 
-    def stack(self: Lowering, part: ir.Part, result: ir.Tensor, length: str) -> str:
-        """Where the values of all layers go: a list when they are only read layer by layer."""
+    def stack(self: Lowering, node: ir.Scan, part: ir.Part, result: ir.Tensor, length: str) -> str:
+        """Where the values of all layers go: a list when they are only read layer by layer, the first layer first."""
         wish = result.name or self.wish(result)
         readers = self.readers.get(part, [])
         if readers and all(r is not None and r.places and isinstance(r.places[0], ir.At) for r in readers):
             name = self.fresh(f"{wish}_kept")
-            self.line(f"{name} = []")
+            self.line(f"{name} = [None] * {length}" if node.reverse else f"{name} = []")
             self.kept[part] = (name, "")
             return name
         name = self.fresh(f"{wish}_all")
@@ -199,13 +201,14 @@ class Loops:
             name = self.fresh(f"{(steps[j].name if j in steps else '') or 'carry'}_before")
             self.line(f"{name} = {self.tensor(start)}", "start" + self.place(node))
             carry_names.append(name)
-        stacked = []
+        stacked: dict[int, str] = {}
         for k, result in enumerate(node.results):
-            name = self.fresh(f"{result.name or 'step'}_steps")
             shape = (node.length, *result.shape)
-            part = self.parts[node].get(k) or ir.intern(ir.Part(node, k, result.dtype, shape))
-            self.line(f"{name} = {self.empty(part, name)}", f"[{', '.join(map(size_code, shape))}]")
-            stacked.append(name)
+            part = self.parts.get(node, {}).get(k)
+            if part is not None or not isinstance(result, ir.Scatter):  # histories grow where they are
+                name = stacked[k] = self.fresh(f"{result.name or 'step'}_steps")
+                part = part or ir.intern(ir.Part(node, k, result.dtype, shape))
+                self.line(f"{name} = {self.empty(part, name)}", f"[{', '.join(map(size_code, shape))}]")
         order = f"reversed(range({length}))" if node.reverse else f"range({length})"
         self.line(f"for {step} in {order}:", self.place(node).strip())
         self.indent += 1
@@ -216,14 +219,15 @@ class Loops:
         before = set(self.names)
         outer = self.may_block, self.memory.on
         self.may_block = self.memory.on = False  # what a step computes is small
-        places = {result: f"{stacked[k]}[{step}]" for k, result in enumerate(node.results)}
+        places = {node.results[k]: f"{name}[{step}]" for k, name in stacked.items()}
         own = {x for x in places if isinstance(x, ir.Comp) and is_float(x.dtype) and x.shape}
         around, self.kept_at = self.kept_at, {x: places[x] for x in places if x in own}
         self.statements(inner)
         self.may_block, self.memory.on = outer
-        for k, result in enumerate(node.results):
-            if result not in own or result in self.kept_at or places[result] != f"{stacked[k]}[{step}]":
-                self.line(f"{stacked[k]}[{step}] = {self.tensor(result)}")
+        for k, name in stacked.items():
+            result = node.results[k]
+            if result not in own or result in self.kept_at or places[result] != f"{name}[{step}]":
+                self.line(f"{name}[{step}] = {self.tensor(result)}")
         self.kept_at = around
         values = [self.tensor(c) for c in node.carries]
         if values:
@@ -237,4 +241,4 @@ class Loops:
                 self.names.pop(x, None)
         self.taken.discard(step)
         self.names[node] = ""
-        self.scan_names[node] = [*stacked, *carry_names]
+        self.scan_names[node] = [*(stacked.get(k, "") for k in range(len(node.results))), *carry_names]

@@ -11,7 +11,7 @@ from dslc.backends.numpy.text import size_code
 from dslc.cost import costs, total
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
-from dslc.passes.rows import Shared, share
+from dslc.passes.rows import Shared, separate, share
 from dslc.pipeline import GRADIENT, Lowered
 from dslc.sizes import Symbol, symbol
 
@@ -59,9 +59,10 @@ def shared_rows(program: Lowered, dtype: str) -> tuple[Lowered, Sharing | None]:
 
 
 def _candidates(unit: Unit) -> Iterable[Symbol]:
-    """Sizes that may count the rows of a batch: those of first axes."""
+    """Sizes that may count the rows of a batch: those of first axes alone, also of inputs that nothing reads."""
     inputs = [x for x in unit.inputs.values() if x.role == "input"]
-    return dict.fromkeys(x.shape[0] for x in inputs if x.shape and isinstance(x.shape[0], Symbol))
+    first = dict.fromkeys(x.shape[0] for x in inputs if x.shape and isinstance(x.shape[0], Symbol))
+    return [rows for rows in first if all(separate(x, rows) for x in inputs)]
 
 
 def _all(rows: Symbol, unit: Unit) -> Symbol:

@@ -1,7 +1,8 @@
 """One step of a sequence model as NumPy text: `init_cache` makes the cache, `step` takes one more position.
 
 Histories are arrays with room for all positions; a step writes the newest element into them and reads the part that is
-filled. Entries of loops are kept one for each pass: `cache[f"attention.k.{l}"]`.
+filled. Entries of layers are kept one for each: `cache[f"attention.k.{l}"]`. Those of a scan along another axis have
+that axis in front.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from dslc.backends.numpy.text import DTYPES, atom, size_code
 
 from dslc.check import program as p
 from dslc.incremental.cache import Slot
-from dslc.incremental.causality import Reason
-from dslc.incremental.derive import NoStep
 from dslc.incremental.program import StepProgram, open_sizes
 from dslc.ir import nodes as ir
 
@@ -57,14 +56,21 @@ class Sink(str):
 def leaves(low: Lowering, cache: str, slot: Slot, value: ir.Tensor) -> list[ir.Node]:
     """Let the values of all passes leave the loops at the innermost; gives what must be computed for it."""
     outer = inner = value
-    for _ in slot.loops[1:]:
+    around: list[ir.Scan] = []
+    for _ in layers(slot)[1:]:
         assert isinstance(inner, ir.Part) and isinstance(inner.of, ir.Scan)
+        around.append(inner.of)
         inner = inner.of.results[inner.number]
     sink = Sink(_one_of(cache, slot))
-    sink.steps, sink.outer = low.steps, slot.loops[:-1]
+    sink.steps, sink.outer = low.steps, around
     low.sinks.setdefault(inner, sink)
     assert isinstance(outer, ir.Part)
     return [inner] if inner is outer else [outer.of]
+
+
+def layers(slot: Slot) -> tuple[ir.Scan, ...]:
+    """The loops around an entry for whose passes it is kept one by one; they stand outside of all scans."""
+    return tuple(x for x in slot.loops if x.name == "layers")
 
 
 def is_entry(node: ir.Node) -> bool:
@@ -85,10 +91,6 @@ def _newest(node: ir.Scatter) -> tuple[int, str]:
 
 def step_functions(text: ModuleText, model: p.Instance, program: StepProgram) -> list[str]:
     """The texts of `init_cache` and `step`."""
-    for slot in program.slots:
-        if any(x.name != "layers" for x in slot.loops):
-            scan = next(x for x in slot.loops if x.name != "layers")
-            raise NoStep(Reason(f"`{slot.name}` would be kept for each step of a scan along another axis", scan.span))
     return [_init_cache(text, model, program), _step(text, model, program)]
 
 
@@ -148,9 +150,13 @@ def _start_roots(low: Lowering, cache: str, program: StepProgram) -> list[ir.Nod
     for slot in program.slots:
         start = program.starts.get(slot.name)
         if start is not None:
-            stacked = bool(slot.loops) and len(start.shape) == len(slot.input.shape)
-            roots += leaves(low, cache, slot, start) if stacked else [start]
+            roots += leaves(low, cache, slot, start) if layers(slot) and is_stacked(slot, start) else [start]
     return roots
+
+
+def is_stacked(slot: Slot, start: ir.Tensor) -> bool:
+    """Does the start of an entry differ from pass to pass of the loops around it?"""
+    return bool(slot.loops) and len(start.shape) == len(slot.input.shape)
 
 
 def _fill(low: Lowering, cache: str, program: StepProgram) -> None:
@@ -158,17 +164,20 @@ def _fill(low: Lowering, cache: str, program: StepProgram) -> None:
     groups: dict[tuple[ir.Scan, ...], list[tuple[str, str]]] = {}
     made: dict[ir.Node, str] = {}
     for slot in program.slots:
-        target, shape = _one_of(cache, slot), slot.input.shape[len(slot.loops) :]
+        around = layers(slot)
+        target, shape = _one_of(cache, slot), slot.input.shape[len(around) :]
+        sizes = ", ".join(map(size_code, shape)) + ("," if len(shape) == 1 else "")
         start = program.starts.get(slot.name)
         if start is None:
-            sizes = ", ".join(map(size_code, shape)) + ("," if len(shape) == 1 else "")
             value = f"np.zeros(({sizes}), {low.numpy_dtype(slot.input.dtype)})"
-        elif slot.loops and len(start.shape) == len(slot.input.shape):
+        elif around and is_stacked(slot, start):
             value = made.setdefault(start, target)
+        elif len(start.shape) < len(shape):  # the same in all steps of a scan
+            value = f"np.broadcast_to({low.tensor(start)}, ({sizes}))"
         else:
             value = low.tensor(start)
         if value != target:
-            groups.setdefault(slot.loops, []).append((target, value))
+            groups.setdefault(around, []).append((target, value))
     for loops, lines in groups.items():
         names = "lkji"[: len(loops)]
         for name, scan in zip(names, loops, strict=True):
@@ -205,12 +214,13 @@ def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
     for slot in program.slots:
         if slot.kind == "state":
             next_value = updates[slot.name]
-            roots += leaves(low, cache, slot, next_value) if slot.loops else [next_value]
+            roots += leaves(low, cache, slot, next_value) if layers(slot) else [next_value]
     state = _states(low, program, roots, prologue)
     prologue += [*widened(text, roots), *bind_params(low, unit, roots)]
     for slot in program.slots:
-        cut = "[" + ", ".join([*[":"] * slot.axis, f":{length}"]) + "]" if slot.kind == "history" else ""
-        if slot.loops:
+        axis = len(slot.loops) - len(layers(slot)) + slot.axis
+        cut = "[" + ", ".join([*[":"] * axis, f":{length}"]) + "]" if slot.kind == "history" else ""
+        if layers(slot):
             low.stars[slot.input] = _one_of(cache, slot) + cut
         else:
             ending = {"history": "_seen", "state": "_before"}.get(slot.kind, "")
@@ -219,7 +229,7 @@ def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
     low.run(roots)
     text.used |= low.used
     outputs = {k: low.tensor(x) for k, x in program.outputs.items()}
-    alone = {x.name for x in program.slots if not x.loops}
+    alone = {x.name for x in program.slots if not layers(x)}
     epilogue = [f'{cache}["{k}"] = {low.tensor(x)}' for k, x in updates.items() if k in alone]
     epilogue.append(f'{cache}["positions"] = {length}')
     shown = next(iter(outputs.values()))
@@ -237,15 +247,14 @@ def _grows(tensor: p.Tensor, program: StepProgram) -> bool:
 
 
 def _one_of(cache: str, slot: Slot) -> str:
-    """How an entry is written, to be formatted with the names of the variables of its loops.
+    """How an entry is written, to be formatted with the names of the variables of its layers.
 
     >>> from dslc.ir.nodes import Input
     >>> _one_of("cache", Slot("state", "h", Input("h", "cache", "f32", ())))
     'cache["h"]'
     """
-    if not slot.loops:
-        return f'{cache}["{slot.name}"]'
-    return f'{cache}[f"{slot.name}{".{{{}}}" * len(slot.loops)}"]'
+    around = len(layers(slot))
+    return f'{cache}[f"{slot.name}{".{{{}}}" * around}"]' if around else f'{cache}["{slot.name}"]'
 
 
 def _entry(low: Lowering, name: str, node: ir.Input, shape: Sequence[str]) -> str:

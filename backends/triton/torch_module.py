@@ -111,10 +111,14 @@ def module_parts(registry: Registry, model: p.Instance, forward_draws: bool) -> 
         return None
     modes = bool(trained.updates) or list(unit.outputs.values()) != list(trained.outputs.values())
     outputs = list(unit.outputs)
-    functions = [adjoint_function(registry, model, unit, "adjoint")]
+    # each in a compilation of its own, so that a value has the name of its statement in all of them
+    with ir.compilation():
+        functions = [adjoint_function(registry, model, build(model, "inference"), "adjoint")]
     if modes:
-        functions.append(training_function(registry, model, trained))
-        functions.append(adjoint_function(registry, model, trained, "adjoint_training"))
+        with ir.compilation():
+            functions.append(training_function(registry, model, build(model, "training")))
+        with ir.compilation():
+            functions.append(adjoint_function(registry, model, build(model, "training"), "adjoint_training"))
     in_order = ", ".join(argument(n) for n in inputs)
     cotangents = ", ".join(f"d_{k}" for k in outputs)
     has_states = bool(unit.states)

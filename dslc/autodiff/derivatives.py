@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dslc.autodiff import scalar as d
-from dslc.autodiff.reverse import gradients, ones
+from dslc.autodiff.reverse import gradients, ones, zeros
 from dslc.ir import nodes as ir
+from dslc.ir.rewrite import Substitute
 from dslc.stabilise.rewriter import stabilise
 
 
@@ -28,10 +29,14 @@ def derivative(kind: str, of: ir.Tensor, wrt: ir.Tensor, direction: ir.Tensor | 
 
 
 def jvp(of: ir.Tensor, wrt: ir.Tensor, direction: ir.Tensor) -> ir.Tensor:
-    """The pullback u -> J^T u is linear in u, so its own pullback is v -> J v."""
+    """The pullback u -> J^T u is linear in u, so its own pullback is v -> J v, which depends on u no more.
+
+    A loop back may still carry u beside values that are read of it, so u is given a value there: any would do.
+    """
     u = ir.intern(ir.Input(f"cotangent {ir.fresh_number()}", "input", of.dtype, of.shape))
     pulled = gradients({of: u}, [wrt])[0]
-    return gradients({pulled: direction}, [u])[0]
+    pushed = gradients({pulled: direction}, [u])[0]
+    return Substitute({}, plain={u: zeros(u.shape, u.dtype)}, everywhere=True).tensor(pushed)
 
 
 def jacobian(of: ir.Tensor, wrt: ir.Tensor) -> ir.Tensor:

@@ -8,7 +8,7 @@ from dslc.autodiff import scalar as d
 from dslc.autodiff import scan
 from dslc.autodiff.reverse import NoDerivative, Reverse, gradients, zeros
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Substitute, zero
+from dslc.ir.rewrite import Copy, zero
 from dslc.sizes import Size
 
 
@@ -37,8 +37,7 @@ def custom(reverse: Reverse, node: ir.Custom, cotangents: Mapping[int, ir.Tensor
 
 def recompute(reverse: Reverse, node: ir.Custom, cotangents: Mapping[int, ir.Tensor]) -> None:
     """Differentiate a copy of the values, made from arguments that are kept apart from those of the forward pass."""
-    again: dict[ir.Node, ir.Node] = {a: ir.apart(a) for a in node.args if not at_hand(a)}
-    copy = Substitute({}, plain=again, everywhere=True)
+    copy = Copy({a: ir.apart(a) for a in node.args if not at_hand(a)})
     seeds = {copy.tensor(node.values[k]): cotangent for k, cotangent in cotangents.items()}
     wanted = [a for a in node.args if a in reverse.needed]
     parts = gradients(seeds, [copy.tensor(a) for a in wanted], reverse.lead)

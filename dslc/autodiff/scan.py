@@ -61,7 +61,7 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
     contributions = [(x, part) for x in wanted for part in inner.parts.get(x, [])]
     forward = {x for x in order if x is not forward_step}
     known = [*outside, *order]
-    tidied = tidy([*new_carries, *(part for _, part in contributions)], known)
+    tidied = tidy([*new_carries, *(part for _, part in contributions)], known, (node.number, number))
     new_carries = tidied[: len(new_carries)]
     contributions = [(x, part) for (x, _), part in zip(contributions, tidied[len(new_carries) :], strict=True)]
     kept = _read_from([*new_carries, *(p for _, p in contributions)], forward)
@@ -110,12 +110,24 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
             reverse.contribute(node.starts[j], last)
 
 
-def tidy(tensors: list[ir.Tensor], known: Sequence[ir.Node]) -> list[ir.Tensor]:
-    """The backward step with what it can read of the forward step read, so that less of that step must be kept."""
+def tidy(tensors: list[ir.Tensor], known: Sequence[ir.Node], scans: tuple[int, int]) -> list[ir.Tensor]:
+    """The backward step with what it can read of the forward step read, so that less of that step must be kept.
+
+    What depends on the steps of neither scan stays as it is, and so does a loop of the forward step: a second form of
+    it would round in another way, and a value that is compared with its maximum would not be found.
+    """
     from dslc.passes.reuse import Reuse
     from dslc.passes.sums import Sums
 
-    return Reuse().within(Sums().within(tensors, known), known)
+    inside: set[ir.Node] = set()
+    shared: list[ir.Node] = list(known)
+    loops = {x.number for x in known if isinstance(x, ir.Scan)}
+    for x in ir.schedule(tuple(tensors)):
+        if (isinstance(x, ir.Step) and x.scan in scans) or any(a in inside for a in ir.arguments(x)):
+            inside.add(x)
+        if x not in inside or (isinstance(x, ir.Scan) and x.number in loops):
+            shared.append(x)
+    return Reuse().within(Sums().within(tensors, shared), shared)
 
 
 def _cast(x: ir.Tensor, dtype: str) -> ir.Tensor:

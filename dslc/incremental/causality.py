@@ -209,7 +209,8 @@ class Causality:
             if not self.grows(sizes[number]):
                 continue
             if sizes[number] != self.length or not self._bounded(node, number):
-                return self._inner_reason(node.body) or self.reason(node, "takes in positions that are still to come")
+                text = "takes in positions that are still to come" + self._mask(node, number)
+                return self._inner_reason(node.body) or self.reason(node, text)
         return self._scalars(node, node.body, sizes)
 
     def _inner_reason(self, body: ir.Scalar) -> Reason | None:
@@ -218,14 +219,28 @@ class Causality:
 
     def _bounded(self, node: ir.Comp, later: int) -> bool:
         """Do summands after a position of the result, or after the step of a scan, have no part in it?"""
-        reads = [s.tensor for s in ir.scalars(node.body) if isinstance(s, ir.Read)]
-        steps = {x.scan for x in reads if isinstance(x, ir.Step) and x.kind == "number"}
-        timed = [step_variable(n) for n in steps if self.over_sequence(self.scans[n])]
         wanted = NEUTRAL.get(node.op or "")
-        return any(
-            wanted is not None and self._value_beyond(node.body, later, earlier) == wanted
-            for earlier in (*self.axes(node.shape), *timed)
+        return wanted is not None and any(
+            self._value_beyond(node.body, later, earlier) == wanted for earlier in self._positions(node)
         )
+
+    def _positions(self, node: ir.Comp) -> list[int]:
+        """The variables that are a position of the result, or the step of a scan along the sequence."""
+        reads = [s.tensor for s in ir.scalars(node.body) if isinstance(s, ir.Read)]
+        steps = sorted({x.scan for x in reads if isinstance(x, ir.Step) and x.kind == "number"})
+        timed = [step_variable(n) for n in steps if self.over_sequence(self.scans[n])]
+        return [*self.axes(node.shape), *timed]
+
+    def _mask(self, node: ir.Comp, later: int) -> str:
+        """What later summands are given that still have a part in a reduction, and what would leave them out."""
+        wanted = NEUTRAL.get(node.op or "")
+        choices = [s for s in ir.scalars(node.body) if isinstance(s, ir.Read) or getattr(s, "name", "") == "select"]
+        for earlier in self._positions(node):
+            for s in (node.body, *choices):
+                found = self._value_beyond(s, later, earlier)
+                if found is not None and wanted is not None and found != wanted:
+                    return f": masked by {_shown(found)} they count, masked by {_shown(wanted)} they would not"
+        return ""
 
     def _value_beyond(self, body: ir.Scalar, later: int, earlier: int) -> Value:
         """What a body comes to where one variable is greater than another."""
@@ -357,3 +372,12 @@ def _sizes(node: ir.Node) -> list[Size]:
         elif isinstance(place, ir.At):
             found.append(place.offset)
     return found
+
+
+def _shown(value: Value) -> str:
+    """A number as a spec would have it.
+
+    >>> _shown(-1e9), _shown(-INF), _shown(0.0)
+    ('-1e9', '-inf', '0')
+    """
+    return f"{value:g}".replace("e+0", "e").replace("e+", "e") if not isinstance(value, bool) else str(value).lower()

@@ -20,6 +20,7 @@ from dslc.incremental.folding import folded
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, NotAffine, keep
 from dslc.kernels.vanish import value_given
+from dslc.passes.merge_scans import merge_scans
 from dslc.sizes import Size, Symbol, show, tidy
 from dslc.source import Source
 
@@ -68,6 +69,7 @@ def derive(
 
     `spec` is the text whose lines reasons should name; `reserved` are no names for entries of the cache.
     """
+    outputs = merge_scans(outputs)  # what is known of a loop is known by its number
     causality = Causality(list(outputs.values()), length, spec)
     for name, node in outputs.items():
         axes = causality.axes(node.shape)
@@ -99,8 +101,6 @@ class _Derivation:
         self.grew = False
         self.done: dict[Request, ir.Node] = {}
         self.inputs: dict[str, ir.Input] = {}
-        #: the loops that are not along the sequence, by their numbers
-        self.loops: dict[int, ir.Scan] = {}
         #: entries of the carried values of scans along the sequence, and those whose next value is known
         self.carriers: dict[int, dict[int, Slot]] = {}
         self.advanced: dict[int, set[int]] = {}
@@ -240,8 +240,6 @@ class _Derivation:
 
     def want(self, scan: ir.Scan, kind: str, number: int, now: Now) -> int:
         """Ask for a value of a loop; gives its place among the carried values or the results of the new loop."""
-        if self.loops.setdefault(scan.number, scan) is not scan:
-            raise NoStep(Reason("two loops over the same steps have different results", scan.span))
         found = self.wanted.setdefault(scan.number, set())
         wish = (kind, number, tuple(sorted(now)))
         self.grew |= wish not in found

@@ -10,7 +10,7 @@ from dslc.incremental.causality import Reason
 from dslc.incremental.derive import NoStep, derive
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
-from dslc.ir.rewrite import Substitute
+from dslc.ir.rewrite import Copy
 from dslc.passes.transform import Transform
 from dslc.sizes import Symbol, show
 from dslc.source import NOWHERE, Span
@@ -99,11 +99,17 @@ def starts_of(slots: list[Slot]) -> dict[str, ir.Tensor]:
 
     One that differs from pass to pass of the loops around it has an axis for each loop in front.
     """
-    return {x.name: _Pruned().tensor(_stacked(x.start, x.loops)) for x in slots if x.start is not None}
+    pruned = _Pruned()
+    return {x.name: pruned.tensor(pruned.stacked(x.start, x.loops)) for x in slots if x.start is not None}
 
 
 class _Pruned(Transform):
     """Values without what only other values of the same node need: that may depend on the sequence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: by the number of a loop and the carried values that are left: the number of the loop with these, and its body
+        self.copies: dict[tuple[int, tuple[int, ...]], tuple[int, Copy]] = {}
 
     def visit(self, node: ir.Node) -> ir.Node:
         match node:
@@ -111,56 +117,52 @@ class _Pruned(Transform):
                 return custom.values[node.number]
             case ir.Part(of=ir.Scan() as scan):
                 carry = node.number - len(scan.results)
-                made = _restricted(scan, scan.results[node.number] if carry < 0 else scan.carries[carry])
-                return made if carry < 0 else _last(node, scan, carry)
+                if carry < 0:
+                    return self.restricted(scan, scan.results[node.number])
+                places = _needed(scan.carries[carry], scan, {carry})
+                return ir.intern(replace(node, of=self.loop(scan, places, ()), number=places.index(carry)))
         return node
 
-
-def _last(node: ir.Part, scan: ir.Scan, carry: int) -> ir.Part:
-    """A carried value after the last step of a loop that has no more than it needs."""
-    places, _ = _needed(scan.carries[carry], scan, {carry})
-    part = _restricted(scan, None, set(places))
-    return ir.intern(replace(node, of=part.of, number=places.index(carry)))
-
-
-def _stacked(value: ir.Tensor, loops: tuple[ir.Scan, ...]) -> ir.Tensor:
-    """A value of the body of loops, for all passes: loops of their own, with the carried values that it needs."""
-    numbers = {x.number for x in loops}
-    if not any(isinstance(x, ir.Step) and x.scan in numbers for x in ir.schedule((value,))):
+    def stacked(self, value: ir.Tensor, loops: tuple[ir.Scan, ...]) -> ir.Tensor:
+        """A value of the body of loops, for all passes: loops of their own, with the carried values that it needs."""
+        numbers = {x.number for x in loops}
+        if not any(isinstance(x, ir.Step) and x.scan in numbers for x in ir.schedule((value,))):
+            return value
+        for scan in reversed(loops):
+            value = self.restricted(scan, value)
         return value
-    for scan in reversed(loops):
-        value = _restricted(scan, value)
-    return value
+
+    def restricted(self, scan: ir.Scan, value: ir.Tensor) -> ir.Part:
+        """One value of the body of a loop for all steps, in a loop with the carried values that it needs."""
+        made = self.loop(scan, _needed(value, scan, set()), (value,))
+        return ir.intern(ir.Part(made, 0, value.dtype, (scan.length, *value.shape), value.name))
+
+    def loop(self, scan: ir.Scan, places: list[int], results: tuple[ir.Tensor, ...]) -> ir.Scan:
+        """A loop with some of its carried values, and with other results."""
+        if places == list(range(len(scan.starts))):
+            return ir.intern(replace(scan, results=results))
+        key = scan.number, tuple(places)
+        if key not in self.copies:
+            self.copies[key] = ir.fresh_number(), Copy({})
+        number, copy = self.copies[key]
+        carries = tuple(scan.carries[k] for k in places)
+        for x in ir.schedule((*carries, *results)):
+            if isinstance(x, ir.Step) and x.scan == scan.number:
+                place = places.index(x.place) if x.kind == "carry" else 0
+                copy.done[x] = ir.intern(replace(x, scan=number, place=place))
+        starts = tuple(scan.starts[k] for k in places)
+        carries, results = tuple(map(copy.tensor, carries)), tuple(map(copy.tensor, results))
+        return ir.intern(replace(scan, number=number, starts=starts, carries=carries, results=results))
 
 
-def _restricted(scan: ir.Scan, value: ir.Tensor | None, wanted: set[int] | None = None) -> ir.Part:
-    """One value of the body of a loop for all steps, in a loop with the carried values that it needs."""
-    places, carries = _needed(value, scan, wanted or set())
-    roots = [*carries, *([] if value is None else [value])]
-    own: dict[ir.Node, ir.Node] = {
-        x: ir.intern(replace(x, place=places.index(x.place)))
-        for x in ir.schedule(tuple(roots))
-        if isinstance(x, ir.Step) and x.scan == scan.number and x.kind == "carry"
-    }
-    if any(a is not b for a, b in own.items()):
-        change = Substitute({}, plain=own)
-        carries = [change.tensor(x) for x in carries]
-        value = None if value is None else change.tensor(value)
-    starts = tuple(scan.starts[k] for k in places)
-    results = () if value is None else (value,)
-    made = ir.Scan(scan.number, scan.length, scan.reverse, starts, tuple(carries), results, scan.name, scan.span)
-    first = carries[0] if value is None else value
-    shape = first.shape if value is None else (scan.length, *first.shape)
-    return ir.intern(ir.Part(ir.intern(made), 0, first.dtype, shape, first.name))
-
-
-def _needed(value: ir.Tensor | None, scan: ir.Scan, wanted: set[int]) -> tuple[list[int], list[ir.Tensor]]:
-    """The carried values of a loop that a value of its body needs, those wanted anyway, and how they go on."""
+def _needed(value: ir.Tensor, scan: ir.Scan, wanted: set[int]) -> list[int]:
+    """The carried values of a loop that a value of its body needs, and those wanted anyway."""
     places = set(wanted)
     while True:
-        order = ir.schedule((*([] if value is None else [value]), *(scan.carries[k] for k in places)))
-        steps = [x for x in order if isinstance(x, ir.Step) and x.scan == scan.number]
-        more = places | {x.place for x in steps if x.kind == "carry"}
+        order = ir.schedule((value, *(scan.carries[k] for k in places)))
+        more = places | {
+            x.place for x in order if isinstance(x, ir.Step) and x.scan == scan.number and x.kind == "carry"
+        }
         if more == places:
-            return sorted(places), [scan.carries[k] for k in sorted(places)]
+            return sorted(places)
         places = more

@@ -239,6 +239,40 @@ class Substitute:
         return Change(None, look, self.places)
 
 
+class Copy(Substitute):
+    """A graph with some nodes replaced by others of their kind; scans that read them are loops of their own."""
+
+    def __init__(self, plain: Mapping[ir.Node, ir.Node]):
+        super().__init__({}, self._step_of, plain)
+        self.numbers: dict[int, int] = {}
+
+    def _step_of(self, place: ir.Place) -> ir.Place:
+        if isinstance(place, ir.At) and place.step in self.done:
+            return ir.intern(ir.At(self.done[place.step], place.offset))  # type: ignore[arg-type]
+        return place
+
+    def _one(self, node: ir.Node) -> ir.Node:
+        if not isinstance(node, ir.Scan) or all(self.done[a] is a for a in ir.arguments(node)):
+            return super()._one(node)
+        if node.number not in self.numbers:
+            self.numbers[node.number] = ir.fresh_number()
+        number = self.numbers[node.number]
+        for x in ir.inside(node)[0]:
+            if isinstance(x, ir.Step) and x.scan == node.number:
+                self.done[x] = ir.intern(replace(x, scan=number))
+        made = super()._one(node)
+        assert isinstance(made, ir.Scan)
+        return ir.intern(replace(made, number=number))
+
+
+def renumbered(scan: ir.Scan, number: int) -> ir.Scan:
+    """The same loop under another number; loops inside that read its steps have other numbers, too."""
+    own = [x for x in ir.inside(scan)[0] if isinstance(x, ir.Step) and x.scan == scan.number]
+    copy = Copy({x: ir.intern(replace(x, scan=number)) for x in own})
+    carries, results = (tuple(map(copy.tensor, group)) for group in (scan.carries, scan.results))
+    return ir.intern(replace(scan, number=number, carries=carries, results=results))
+
+
 @dataclass(eq=False)
 class SubstitutedRule:
     """The derivative by hand of a node whose arguments were replaced: so are the values that its rule uses."""

@@ -35,9 +35,11 @@ def verify(outputs: Iterable[ir.Tensor]) -> None:
     steps = _open_steps(order)
     for root in roots:
         _check(root, not steps[root], f"step of scan {sorted(steps[root])} outside of it")
+    scans: dict[int, ir.Scan] = {}
     for node in order:
         _node(node)
         if isinstance(node, ir.Scan):
+            _check(node, _one_loop(node, scans.setdefault(node.number, node)), "two scans with one number")
             for start in node.starts:
                 _check(node, node.number not in steps[start], "a start depends on the steps")
 
@@ -125,6 +127,12 @@ def _scan(node: ir.Scan) -> None:
         if isinstance(x, ir.Step) and x.scan == node.number and x.kind == "carry":
             _check(node, 0 <= x.place < len(node.starts), f"no carry {x.place}")
             _check(node, _same(x.shape, node.starts[x.place].shape), f"carry {x.place} is read as {x.shape}")
+
+
+def _one_loop(a: ir.Scan, b: ir.Scan) -> bool:
+    """Can two scans with one number be one loop, of which different results are wanted, or two forms of its body?"""
+    alike = all(_same(x.shape, y.shape) and x.dtype == y.dtype for x, y in zip(a.carries, b.carries, strict=False))
+    return (a.length, a.reverse, len(a.carries)) == (b.length, b.reverse, len(b.carries)) and alike
 
 
 def _count(shape: tuple[Size, ...]) -> Size:

@@ -11,6 +11,8 @@ from dslc import pipeline
 from dslc.compiler import choose, optimizer_of
 from dslc.cost import costs, total
 from dslc.frontend import check_text
+from dslc.ir import nodes as ir
+from dslc.passes.transform import everything
 
 SPEC = """
 layer block(x: [N, E]) -> y: [N, E]:
@@ -61,3 +63,29 @@ def test_a_checkpoint_changes_no_gradient_and_keeps_less() -> None:
         return found
 
     assert saved(kept_program) * 3 < saved(plain_program)
+
+
+def test_a_scan_of_a_checkpoint_runs_again() -> None:
+    """The loop of the backward pass is another one, not the first with more results."""
+    checked = check_text("""
+model recurrent(x: [N, T]) -> y: [N]:
+    param w: [2] ~ normal
+    u[n, t] = tanh(x[n, t])
+    checkpoint:
+        scan t:
+            h[n, t] = sin(w[0] * h[n, t-1] + w[1] * u[n, t])
+        start h = 0
+    y = h[:, T-1]
+
+train recurrent(x):
+    minimize sum(recurrent(x))
+    using sgd(lr = 0.1)
+""")
+    _, train = choose(checked)
+    assert train is not None
+    outputs = pipeline.training(train).outputs
+    scans = [x for x in everything(outputs) if isinstance(x, ir.Scan)]
+    assert sorted(x.reverse for x in scans) == [False, False, True]
+    first, again = (x for x in scans if not x.reverse)
+    assert first.number != again.number
+    assert first in everything({"loss": outputs["loss"]}) and len(first.results) == 1

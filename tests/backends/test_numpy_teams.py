@@ -112,6 +112,12 @@ def _written(text: str, folder: Path) -> Path:
     return file
 
 
+def test_a_size_that_an_unread_input_has_along_another_axis_counts_no_rows(tmp_path: Path) -> None:
+    text = "model m(x: f32[N, T], k: i32[T] < N) -> y: [N]:\n    y[k[t]: N] max= float(t + 1)\n"
+    m = shared(compiled(text, tmp_path), 2)
+    np.testing.assert_array_equal(m.forward({}, np.zeros((3, 5)), np.array([0, 1, 1, 2, 0])), [5, 3, 4])
+
+
 def test_errors_name_rows_of_the_whole_batch(module: ModuleType) -> None:
     m = shared(module, 2)
     x, label = batch(8)

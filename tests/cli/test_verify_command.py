@@ -179,6 +179,37 @@ def test_stopped_gradients_are_not_blamed(tmp_path: Path) -> None:
     assert found["gradient against differences"]["ok"] and found["gradient against differences"]["error"] is not None
 
 
+def masked(tmp_path: Path) -> Path:
+    """Some of 40 sequences have the length 0, so that the plain formula of their softmax is 0 / 0."""
+    spec = tmp_path / "masked.dsl"
+    spec.write_text(
+        "model masked(x: f32[N, S], length: i32[N] < S + 1) -> y: [N]:\n"
+        "    param w: [] ~ normal\n"
+        "    a[n, s] = softmax[s](w * x[n, s] if s < length[n] else -inf)\n"
+        "    y[n] = a[n, s] * x[n, s]\n"
+        "train masked(x, length):\n"
+        "    minimize sum(masked(x, length)^2)\n"
+        "    using sgd(lr = 0.1)\n",
+        encoding="utf-8",
+    )
+    return spec
+
+
+def test_a_row_that_is_masked_as_a_whole_is_compared_with_the_stable_form(tmp_path: Path) -> None:
+    found = checks(masked(tmp_path), "--sizes", "N=40,S=2")
+    assert all(x["ok"] and x["error"] is not None for x in found.values())
+
+
+def test_a_wrong_value_of_such_a_row_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def change(module: ModuleType) -> None:
+        real = module.forward
+        module.forward = lambda *arguments: np.where(real(*arguments) == 0, 0.1, real(*arguments))
+
+    broken(monkeypatch, change)
+    found = checks(masked(tmp_path), "--sizes", "N=40,S=2")
+    assert not found["outputs"]["ok"] and found["gradients"]["ok"]
+
+
 def test_sizes_that_are_wrong_are_refused() -> None:
     wrong = run(MLP, "--sizes", "M=3")
     assert wrong.exit_code == 1 and "M is not an open size of the spec" in wrong.stderr

@@ -87,7 +87,8 @@ def sequence(path: Path, positions: int = 6, **settings: object) -> Sequence:
     checked = check_file(path, settings)
     assert checked.program is not None, [d.message for d in checked.errors]
     model, _ = choose(checked)
-    step, forward = pipeline.stepping(model), pipeline.forward(model)
+    with ir.compilation():  # equal nodes of specs that were read before have the places of those
+        step, forward = pipeline.stepping(model), pipeline.forward(model)
     rng = np.random.default_rng(0)
     names = {
         s.name for x in forward.unit.inputs.values() for size in x.shape for s in getattr(size, "free_symbols", ())

@@ -66,6 +66,17 @@ def test_a_carry_of_another_shape_than_its_start() -> None:
     refused("carry of shape", ir.intern(ir.Part(scan, 0, "f64", (5, 3))))
 
 
+def test_two_scans_with_one_number() -> None:
+    carry = ir.intern(ir.Step("carry", 79, 0, "f64", (3,)))
+    after = ir.comp((3,), ir.op("exp", (ir.whole(carry),), "f64"))
+    zero = ir.comp((3,), ir.const(0.0, "f64"))
+    first = ir.intern(ir.Part(ir.intern(ir.Scan(79, 5, False, (zero,), (after,), (after,))), 0, "f64", (5, 3)))
+    more = ir.intern(ir.Part(ir.intern(ir.Scan(79, 5, False, (zero,), (after,), (carry, after))), 1, "f64", (5, 3)))
+    other = ir.intern(ir.Part(ir.intern(ir.Scan(79, 5, True, (zero,), (after,), (after,))), 0, "f64", (5, 3)))
+    verify([first, more])
+    refused("two scans with one number", first, other)
+
+
 def test_a_part_that_is_none() -> None:
     along = ir.intern(ir.Along("cumsum", (X,), 1, ((3, 4),), ("f64",)))
     refused("value 1 of 1", ir.intern(ir.Part(along, 1, "f64", (3, 4))))

@@ -12,6 +12,20 @@ from comparison import SKIPPED, Case, compare
 from generator import Program, numbered
 
 FOUND = {
+    "a derivative along a direction through a running maximum of layers": """
+    u = w
+    for l in 0..2:
+        m[i, j] = cummax[j](u[i, j])
+        u[i, j] = sin(m[i, j])
+    y = jvp(u, w, w)
+""",
+    "a maximum in each step of a value that a pass can write in another way": """
+    a[i] = w[i, j] * w[i, j] * w[i, k]
+    b[i] = cumsum[i](a[i])
+    scan t in 0..T:
+        y[t, i: 3] = tanh(0.4 * y[t-1, i] + tanh(x[0, t] + max[k: 3](b[1])))
+    start y = 0
+""",
     "a place that shares its variable with another place": """
     y[i: 4, j: 3] = sin((w[i + j, j] else 0.3)) * w[1, j]
 """,
@@ -165,6 +179,7 @@ def test_what_a_loop_carries_is_not_overwritten_by_the_loop_back() -> None:
 @pytest.mark.parametrize(
     ("number", "what"),
     [
+        (55, "a value that a line only puts to its place"),
         (319, "a value that is the same in all rows, and contains one that is not"),
         (634, "a step of a sequence that keeps a value for each step of another scan"),
         (1347, "a formula computed in place whose operands lack an axis"),
