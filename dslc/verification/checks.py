@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from dslc import pipeline
 from dslc.autodiff.reverse import NoDerivative, gradients, ones
 from dslc.check import program as p
 from dslc.ir import nodes as ir
@@ -18,6 +19,7 @@ from dslc.ir.paths import together
 from dslc.pipeline import EARLY, trained
 from dslc.source import Span
 from dslc.verification.backends import Loaded
+from dslc.verification.precision import ROUNDING, ROUNDINGS, TRIALS, Wanted, kept, moved, rounding
 from dslc.verification.sample import draw_inputs
 
 #: between a module in float64 and the interpreter: in general, with draws (which are float32), with storage in 16 bits
@@ -48,12 +50,13 @@ class Check:
 
 @dataclass
 class Subject:
-    """A spec at particular sizes."""
+    """A spec at particular sizes, with parameters of a dtype."""
 
     model: p.Instance
     train: p.TrainProgram | None
     sizes: Mapping[str, int]
     seed: int
+    dtype: str = "f64"
     units: dict[str, Unit] = field(default_factory=dict)
 
     def unit(self, mode: str) -> Unit:
@@ -69,7 +72,7 @@ class Subject:
         """Random values; the same for each backend."""
         unit = self.unit(mode)
         declared = self.model.inputs if mode == "outputs" or self.train is None else self.train.instance.inputs
-        return draw_inputs(unit, declared, self.sizes, np.random.default_rng(self.seed))
+        return kept(unit, draw_inputs(unit, declared, self.sizes, np.random.default_rng(self.seed)), self.dtype)
 
     def makes_sense(self) -> bool:
         """Whether the interpreter can run it; a `where` of the spec may exclude these sizes."""
@@ -83,6 +86,45 @@ class Subject:
         except (AssertionError, IndexError, ValueError):
             return False
         return True
+
+    def wanted(self, mode: str, results: Mapping[str, ir.Tensor]) -> Wanted:
+        """What the interpreter gives for the results of a program, exactly and with roundings."""
+        values, trials = self.inputs(mode), 0 if self.dtype == "f64" else TRIALS
+        exact = self.run(values, results, None)
+        near = [self.run(values, results, np.random.default_rng((self.seed, k))) for k in range(trials)]
+        if any(np.isnan(x).any() for each in (exact, *near) for x in each.values()):
+            stable = self.stable(mode)
+            exact = defined(exact, self.run(values, stable, None))
+            again = (self.run(values, stable, np.random.default_rng((self.seed, k))) for k in range(trials))
+            near = [defined(*each) for each in zip(near, again, strict=True)]
+        return Wanted(exact, near)
+
+    def run(
+        self, values: Mapping[str, Array], results: Mapping[str, ir.Tensor], rng: np.random.Generator | None
+    ) -> dict[str, Array]:
+        """The interpreter's results; with random numbers, those with all values off by a few roundings."""
+        machine = self.interpreter(values, tuple(results.values()))
+        if rng is not None:
+            machine = rounding(type(machine), self.dtype, rng)(moved(values, self.dtype, rng), self.sizes, self.seed)
+        with np.errstate(all="ignore"):
+            return machine.run(results)
+
+    def stable(self, mode: str) -> dict[str, ir.Tensor]:
+        """The results of a program in stable forms: they say what a row is that is masked as a whole."""
+        if mode == "outputs":
+            return pipeline.forward(self.model).outputs
+        assert self.train is not None
+        return (pipeline.training if mode == "training" else pipeline.evaluation)(self.train).outputs
+
+    def judged(self, title: str, backend: str, found: Mapping[str, Any], wanted: Wanted, limit: float) -> Check:
+        """Whether results agree: in float64 up to a limit, otherwise as far as their dtype goes."""
+        if self.dtype == "f64":
+            error, name = worst((k, found.get(k, np.nan), v) for k, v in wanted.exact.items())
+            return Check(backend, title, error, limit, f"largest at {name}")
+        rows = wanted.errors(found, self.dtype)
+        rows = [(error, max(most, 0.0 if limit == EXACT else limit), name) for error, most, name in rows]
+        error, most, name = max(rows, key=lambda row: row[0] / row[1])
+        return Check(backend, title, error, most, f"largest at {name}")
 
     def interpreter(self, values: Mapping[str, Array], roots: tuple[ir.Tensor, ...]) -> Interpreter:
         """The plain interpreter, or for a large program the one that does products quickly."""
@@ -143,6 +185,11 @@ def error_of(found: Any, expected: Any) -> float:
     return float(np.abs(a[finite] - b[finite]).max() / max(np.abs(b[finite]).max(), TINY))
 
 
+def defined(plain: Mapping[str, Array], stable: Mapping[str, Array]) -> dict[str, Array]:
+    """Results of formulas as they are written; where those have no value, of their stable forms."""
+    return {name: np.where(np.isnan(x), stable[name], x) for name, x in plain.items()}
+
+
 def worst(pairs: Iterable[tuple[str, Any, Any]]) -> tuple[float, str]:
     """The largest error of several values, and the name of the value that has it."""
     errors = [(error_of(found, expected), name) for name, found, expected in pairs]
@@ -181,13 +228,11 @@ def same_signs(node: ir.Tensor, found: Any, expected: Any) -> Any:
 def outputs(subject: Subject, loaded: Loaded) -> Check:
     """The outputs for inference are those of the interpreter."""
     unit, values = subject.unit("outputs"), subject.inputs("outputs")
-    roots = tuple(unit.outputs.values())
     result = loaded.call("forward", unit, values, subject.seed)
-    with np.errstate(all="ignore"):
-        expected = subject.interpreter(values, roots).run(unit.outputs)
-    named = result if isinstance(result, dict) else {next(iter(expected)): result}
-    error, name = worst((k, same_signs(unit.outputs[k], named[k], v), v) for k, v in expected.items())
-    return Check(loaded.name, "outputs", error, tolerance(roots), f"largest at {name}")
+    wanted = subject.wanted("outputs", unit.outputs)
+    named = result if isinstance(result, dict) else {next(iter(unit.outputs)): result}
+    found = {k: same_signs(unit.outputs[k], named[k], v) for k, v in wanted.exact.items()}
+    return subject.judged("outputs", loaded.name, found, wanted, tolerance(tuple(unit.outputs.values())))
 
 
 def training(subject: Subject, loaded: Loaded) -> list[Check]:
@@ -196,47 +241,53 @@ def training(subject: Subject, loaded: Loaded) -> list[Check]:
     unit, values = subject.unit("training"), subject.inputs("training")
     names = trained(unit, subject.train)
     slopes = gradients({unit.outputs["loss"]: ones(())}, [unit.inputs[n] for n in names])
-    wanted = {**unit.outputs, **{f"state {k}": v for k, v in unit.updates.items()}}
-    wanted |= {f"gradient {n}": g for n, g in zip(names, slopes, strict=True)}
-    roots = tuple(wanted.values())
-    with np.errstate(all="ignore"):
-        expected = subject.interpreter(values, roots).run(wanted)
+    results = {**unit.outputs, **{f"state {k}": v for k, v in unit.updates.items()}}
+    results |= {f"gradient {n}": g for n, g in zip(names, slopes, strict=True)}
+    wanted = subject.wanted("training", results)
     loss, grads, metrics, states = loaded.call("loss_grad_metrics", unit, values, subject.seed)
     found = {"loss": loss, **metrics}
     found |= {f"state {k}": v for k, v in together(unit, states, unit.updates).items()}
     found |= {f"gradient {k}": v for k, v in together(unit, grads, names).items()}
-    limit = tolerance(roots)
+    limit = tolerance(tuple(results.values()))
     checks = []
     for title, prefix in (("loss and metrics", ""), ("next states", "state "), ("gradients", "gradient ")):
-        chosen = [k for k in wanted if (k.startswith(prefix) if prefix else not k.startswith(("state ", "gradient ")))]
+        chosen = [k for k in results if (k.startswith(prefix) if prefix else not k.startswith(("state ", "gradient ")))]
         if chosen:
-            error, name = worst((k, found.get(k, np.nan), expected[k]) for k in chosen)
-            checks.append(Check(loaded.name, title, error, limit, f"largest at {name.removeprefix(prefix)}"))
+            check = subject.judged(title, loaded.name, found, wanted.only(chosen), limit)
+            checks.append(replace(check, note=check.note.replace(f" at {prefix}", " at ")))
     return checks
 
 
 def evaluation(subject: Subject, loaded: Loaded) -> Check:
     """Loss and metrics for inference are those of the interpreter."""
     unit, values = subject.unit("inference"), subject.inputs("inference")
-    roots = tuple(unit.outputs.values())
-    with np.errstate(all="ignore"):
-        expected = subject.interpreter(values, roots).run(unit.outputs)
+    wanted = subject.wanted("inference", unit.outputs)
     loss, metrics = loaded.call("evaluate", unit, values, subject.seed)
-    error, name = worst((k, {"loss": loss, **metrics}[k], v) for k, v in expected.items())
-    return Check(loaded.name, "loss for inference", error, tolerance(roots), f"largest at {name}")
+    limit = tolerance(tuple(unit.outputs.values()))
+    return subject.judged("loss for inference", loaded.name, {"loss": loss, **metrics}, wanted, limit)
 
 
 #: how many steps two backends train before their parameters are compared
 TRAINED = 10
 
 
-def same_training(subject: Subject, loaded: Loaded, reference: Loaded) -> Check:
-    """Some steps of training, random draws and all, end with the parameters of another backend."""
+def same_training(subject: Subject, loaded: Loaded, reference: Loaded, steps: int = TRAINED) -> Check:
+    """Some steps of training, random draws and all, end with the parameters of another backend.
+
+    In float64. Roundings of other dtypes are made large where an optimiser divides a gradient by its own size, so there
+    the losses of all steps are compared.
+    """
     unit, values = subject.unit("training"), subject.inputs("training")
-    found, expected = (x.train(unit, values, subject.seed, TRAINED) for x in (loaded, reference))
-    error, name = worst((k, found[k], v) for k, v in expected.items())
-    limit = max(1e-7, tolerance((unit.outputs["loss"],)))
-    return Check(loaded.name, f"{TRAINED} steps as {reference.name}", error, limit, f"largest at {name}")
+    (found, losses), (expected, others) = (x.train(unit, values, subject.seed, steps) for x in (loaded, reference))
+    title = f"{steps} steps as {reference.name}"
+    general = tolerance((unit.outputs["loss"],))
+    if subject.dtype == "f64":
+        error, name = worst((k, found[k], v) for k, v in expected.items())
+        return Check(loaded.name, title, error, max(1e-7, general), f"largest at {name}")
+    limit = max(steps * ROUNDINGS * ROUNDING[subject.dtype], 0.0 if general == EXACT else general)
+    return Check(
+        loaded.name, title, error_of(losses, others), limit, f"the losses; {reference.name} in {reference.dtype}"
+    )
 
 
 class Held:
