@@ -90,6 +90,7 @@ def verify(
 
     from dslc.cli.compiled import chosen, spec_errors
     from dslc.training.errors import RunError
+    from dslc.verification.backends import Loaded
     from dslc.verification.verify import choose_sizes, merged, ragged_sizes
     from dslc.verification.verify import verify as run_checks
 
@@ -100,9 +101,9 @@ def verify(
             drawn = ragged_sizes(instance, train, sizes, seed) or [choose_sizes(instance, train, sizes, seed)]
         else:
             drawn = [choose_sizes(instance, train, sizes, seed)]
+        names, modules = list(backends or BACKENDS), dict[tuple[str, str], Loaded]()
         runs = [
-            (each, run_checks(spec, settings, instance, train, each, seed, list(backends or BACKENDS), dtype))
-            for each in drawn
+            (each, run_checks(spec, settings, instance, train, each, seed, names, dtype, modules)) for each in drawn
         ]
         checks = merged(runs) if ragged else runs[0][1]
     except RunError as error:

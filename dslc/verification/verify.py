@@ -101,20 +101,29 @@ def ragged_sizes(
 def verify(
     path: Path, settings: Mapping[str, object], model: p.Instance, train: p.TrainProgram | None,
     sizes: Mapping[str, int], seed: int, backends: list[str], dtype: str = "f64",
+    modules: dict[tuple[str, str], Loaded] | None = None,
 ) -> list[checks.Check]:  # fmt: skip
-    """All checks of a spec at given sizes, with parameters of a dtype; those by differences need float64."""
+    """All checks of a spec at given sizes, with parameters of a dtype; those by differences need float64.
+
+    Modules are kept in the dictionary, if one is given, for the next sizes.
+    """
     subject = checks.Subject(model, train, sizes, seed, dtype)
     rows: list[checks.Check] = []
     roots = tuple(subject.unit("outputs" if train is None else "training").outputs.values())
     large = checks.too_large(roots, sizes)
-    loaded: list[Loaded] = []
-    reference: Loaded | None = None
+    modules = {} if modules is None else modules
+
+    def module(backend: str, kind: str) -> Loaded:
+        if (backend, kind) not in modules:
+            modules[backend, kind] = BACKENDS[backend](path, settings, model.name, kind)
+        return modules[backend, kind]
+
     for name in backends:
+        reference: Loaded | None = None
         try:
-            loaded.append(BACKENDS[name](path, settings, model.name, dtype))
-            if name != REFERENCE and reference is None and train is not None and not large:
-                reference = next((x for x in loaded if x.name == REFERENCE), None)
-                reference = reference or BACKENDS[REFERENCE](path, settings, model.name, reference_dtype(dtype))
+            loaded = module(name, dtype)
+            if name != REFERENCE and train is not None and not large:
+                reference = module(REFERENCE, reference_dtype(dtype))
         except Unavailable as reason:
             rows.append(checks.Check(name, "all", None, checks.EXACT, str(reason)))
             continue
@@ -125,7 +134,7 @@ def verify(
             note = "too large for the interpreter; use --set or --sizes"
             rows.append(checks.Check(name, "all", None, checks.EXACT, note))
             continue
-        rows += of_backend(subject, loaded[-1], reference)
+        rows += of_backend(subject, loaded, reference)
     if train is not None and not large and dtype == "f64":
         rows.append(checks.second_order(subject))
     return rows
@@ -141,7 +150,7 @@ def of_backend(subject: checks.Subject, loaded: Loaded, reference: Loaded | None
         rows.append(checks.evaluation(subject, loaded))
         if subject.dtype == "f64":
             rows.append(checks.differences(subject, loaded))
-        if reference is not None and loaded.name != REFERENCE:
+        if reference is not None:
             rows.append(checks.same_training(subject, loaded, reference))
     return rows
 
