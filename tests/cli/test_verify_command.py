@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from dslc.cli.main import cli
 from dslc.verification.backends import BACKENDS, Loaded, Unavailable, numpy_module
+from dslc.verification.checks import worst
 
 ROOT = Path(__file__).parents[2]
 MLP = ROOT / "specs/mlp/mlp.dsl"
@@ -174,6 +175,13 @@ def test_what_a_backend_has_not_is_not_called_good() -> None:
     report = json.loads(done.stdout)
     assert done.exit_code == 1 and not report["ok"]
     assert [c["note"] for c in report["checks"]] == ["NumPy has no bfloat16"]
+
+
+def test_roundings_of_large_values_are_no_errors_of_one_that_cancels_to_zero() -> None:
+    same, noise = ("a", np.ones(2), np.ones(2)), ("b", np.array([4e-14]), np.zeros(1))
+    assert worst([same, noise])[0] == 0.0
+    assert worst([noise])[0] > 1e-9
+    assert worst([same, ("b", np.array([1e-9]), np.zeros(1))])[0] > 1e-9
 
 
 MASKED = """
