@@ -46,7 +46,7 @@ class Changes:
 @contextmanager
 def quick() -> Iterator[None]:
     """Kernels that are launched inside run quickly."""
-    if triton.__version__ != VERSION:
+    if triton.__version__ != VERSION or isinstance(interpreter._get_np_dtype, NumpyTypes):  # it is quick already
         yield
         return
     changes = Changes()

@@ -21,7 +21,7 @@ from dslc.verification.quick_triton import quick
 
 #: draws, contractions, scatters, scans of one value and of two, sorting, running products, whole numbers
 NAMES = {
-    "mlp/mc_dropout": 5, "graph/gcn": 5, "recurrent/lru": 5, "recurrent/gru": 3, "linear/survival": 5,
+    "mlp/mc_dropout": 5, "graph/gcn": 5, "recurrent/lru": 2, "recurrent/gru": 3, "linear/survival": 5,
     "convolution/textcnn": 4,
 }  # fmt: skip
 
