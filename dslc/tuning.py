@@ -45,7 +45,7 @@ class NoDevice(Exception):
 def require_device() -> None:
     try:
         import torch
-        import triton  # type: ignore[import-untyped]  # noqa: F401
+        import triton  # noqa: F401
     except ImportError as error:
         raise NoDevice(
             f"--tune times kernels on a GPU with torch and triton, and {error.name} is not installed"
@@ -83,7 +83,7 @@ class Tuner:
         return choices[times.index(min(times))]
 
     def measured(self, run: Callable[[], object]) -> float:
-        from triton.runtime.errors import OutOfResources  # type: ignore[import-untyped]
+        from triton.runtime.errors import OutOfResources
 
         try:
             run()  # compiles it

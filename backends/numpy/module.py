@@ -112,6 +112,13 @@ def alive(lines: Sequence[Line], epilogue: Sequence[str]) -> list[Line]:
             return left
         bare = {k: replace(left[k], text=m[1] + m[3]) for k, m in dead.items() if EFFECT.search(m[3])}
         left = [bare.get(k, x) for k, x in enumerate(left) if k in bare or k not in dead]
+        left = [x for x, after in zip(left, [*left[1:], None], strict=True) if not is_empty_loop(x, after)]
+
+
+def is_empty_loop(line: Line, after: Line | None) -> bool:
+    """Does a line begin a loop in which nothing is left?"""
+    depth = len(line.text) - len(line.text.lstrip())
+    return line.text.endswith(":") and (after is None or len(after.text) - len(after.text.lstrip()) <= depth)
 
 
 def _commented(lines: Sequence[Line]) -> list[str]:

@@ -393,8 +393,8 @@ def logdet(a):
 
 
 def matexp(a):
-    """The matrix exponential, by scaling and squaring of its series."""
-    scale = max(0, math.ceil(math.log2(max(float(np.abs(a).sum(-1).max()), 1e-30))) + 4)
+    """The matrix exponential, by scaling and squaring of its series; each squaring doubles the error."""
+    scale = max(0, math.ceil(math.log2(max(float(np.abs(a).sum(-1).max()), 1e-30))))
     x = a / 2.0**scale
     term = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
     total = term.copy()

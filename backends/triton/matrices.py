@@ -47,7 +47,7 @@ for k in range(0, {n}):
 
 EXPONENTIAL = """
 norm = tl.max(tl.sum(tl.abs(a), axis=1), axis=0)
-halvings = tl.maximum(tl.ceil(tl.log2(tl.maximum(norm, 1e-30))) + 4.0, 0.0)
+halvings = tl.maximum(tl.ceil(tl.log2(tl.maximum(norm, 1e-30))), 0.0)
 a = a * tl.exp2(-halvings)
 term = tl.where(i == j, 1.0, a * 0.0)
 e = term

@@ -13,7 +13,6 @@ from dslc.backends.triton.text import ATOM, BIT, Text, aligned, is_float, name_o
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Member
 from dslc.kernels.segments import Segments
-from dslc.kernels.sums import free
 
 SOURCES, COLUMNS = 0, 1
 REDUCE = {"+": "sum", "max": "max", "min": "min"}
@@ -122,10 +121,10 @@ def segment_kernel(found: Segments, given: Sorted, dtype: str, layered: Mapping[
 
 def places(s: ir.Read) -> set[int]:
     """The variables that the places of a read depend on, also through data."""
-    found = free(s)
+    found = ir.variables(s)
     for place in s.places:
         if isinstance(place, ir.Data):
-            found |= free(place.value)
+            found |= ir.variables(place.value)
     return found
 
 

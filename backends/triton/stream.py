@@ -32,7 +32,6 @@ from dslc.ir.rewrite import Change, keep
 from dslc.kernels.contract import factors
 from dslc.kernels.form import Kernel, Member
 from dslc.kernels.sides import contraction_sides
-from dslc.kernels.sums import free
 from dslc.kernels.vanish import triangle, value_given
 
 ROWS, SHORT, COLUMNS = 0, 10, 20
@@ -168,7 +167,7 @@ def live_words(stream: Streaming) -> int:
     reads = {
         s for m in kernel.members.values() for s in ir.scalars(m.body)
         if isinstance(s, ir.Read) and s.tensor not in kernel.tiles and s.tensor not in kernel.members
-        and free(s) & set(kernel.rows) and free(s) & set(kernel.columns)
+        and ir.variables(s) & set(kernel.rows) and ir.variables(s) & set(kernel.columns)
     }  # fmt: skip
     return words + 3 * block * len(reads)
 

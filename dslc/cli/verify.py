@@ -48,21 +48,29 @@ def sizes_of(context: click.Context, option: click.Parameter, text: str | None) 
     type=click.Choice(BACKENDS),
     help="Only this backend; may be repeated. By default all of them.",
 )
+@click.option(
+    "--dtype",
+    type=click.Choice(("f64", "f32", "f16", "bf16")),
+    default="f64",
+    show_default=True,
+    help="What parameters are kept in; errors may be as large as its roundings make them.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON on standard output.")
 @SET
 @MODEL
 @click.pass_context
 def verify(
     context: click.Context, spec: Path, sizes: dict[str, int], ragged: bool, seed: int, backends: tuple[str, ...],
-    as_json: bool, settings: dict[str, object], model: str | None,
+    dtype: str, as_json: bool, settings: dict[str, object], model: str | None,
 ) -> None:  # fmt: skip
-    """Verify SPEC: compile it in float64 for all backends, and compare what they compute on random inputs.
+    """Verify SPEC: compile it for all backends, and compare what they compute on random inputs.
 
     \b
     Examples:
         dslc verify mlp.dsl
         dslc verify gpt.dsl --sizes N=2,T=7 --seed 3
         dslc verify lstm.dsl -b triton --ragged
+        dslc verify mlp.dsl --dtype bf16
 
     Outputs, loss, metrics, states and gradients are compared with the reference interpreter on the formulas as
     they are written. Gradients along a random direction are compared with differences of the loss, and second
@@ -70,14 +78,19 @@ def verify(
     parameters of the NumPy module. Triton's kernels run in its interpreter, which needs no GPU. The exit status is 1
     if an error is larger than it may be, or if nothing could be compared.
 
-    With --json, standard output holds one object: "version" (1), "ok", "sizes", "seed" and "checks" ("backend",
-    "check", "error", "tolerance", "ok" and "note"; the error is null where a check does not apply). With --ragged,
-    "sizes" is a list of those that were tried.
+    Modules are compiled in float64, unless --dtype names another. Then errors may be some roundings of that dtype, and
+    more where rounding every value of the interpreter gives more. Instead of parameters, the losses of the ten steps
+    are compared, in bfloat16 with those of NumPy in float32. Differences are taken in float64 only.
+
+    With --json, standard output holds one object: "version" (1), "ok", "sizes", "seed", "dtype" and "checks"
+    ("backend", "check", "error", "tolerance", "ok" and "note"; the error is null where a check does not apply). With
+    --ragged, "sizes" is a list of those that were tried.
     """
     import json
 
     from dslc.cli.compiled import chosen, spec_errors
     from dslc.training.errors import RunError
+    from dslc.verification.backends import Loaded
     from dslc.verification.verify import choose_sizes, merged, ragged_sizes
     from dslc.verification.verify import verify as run_checks
 
@@ -88,9 +101,9 @@ def verify(
             drawn = ragged_sizes(instance, train, sizes, seed) or [choose_sizes(instance, train, sizes, seed)]
         else:
             drawn = [choose_sizes(instance, train, sizes, seed)]
+        names, modules = list(backends or BACKENDS), dict[tuple[str, str], Loaded]()
         runs = [
-            (each, run_checks(spec, settings, instance, train, each, seed, list(backends or BACKENDS)))
-            for each in drawn
+            (each, run_checks(spec, settings, instance, train, each, seed, names, dtype, modules)) for each in drawn
         ]
         checks = merged(runs) if ragged else runs[0][1]
     except RunError as error:
@@ -101,12 +114,15 @@ def verify(
         rows = [one_row(check) for check in checks]
         tried = drawn if ragged else drawn[0]
         click.echo(
-            json.dumps({"version": JSON_VERSION, "ok": good, "sizes": tried, "seed": seed, "checks": rows}, indent=2)
+            json.dumps(
+                {"version": JSON_VERSION, "ok": good, "sizes": tried, "seed": seed, "dtype": dtype, "checks": rows},
+                indent=2,
+            )
         )
     else:
         show_checks(checks)
         shown = "; ".join(", ".join(f"{name}={value}" for name, value in each.items()) for each in drawn)
-        click.echo(f"{spec}: {'ok' if good else 'FAILED'}{' at ' if shown else ''}{shown}, seed {seed}")
+        click.echo(f"{spec}: {'ok' if good else 'FAILED'}{' at ' if shown else ''}{shown}, seed {seed}, in {dtype}")
     context.exit(0 if good else 1)
 
 

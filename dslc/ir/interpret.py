@@ -399,8 +399,8 @@ def external(op: str, args: list[Array]) -> list[Any]:
 
 
 def matexp(a: Array) -> Array:
-    """Scaling and squaring of the power series."""
-    scale = max(0, int(np.ceil(np.log2(max(float(np.abs(a).sum(-1).max()), 1e-30)))) + 4)
+    """Scaling and squaring of the power series; each squaring doubles the error."""
+    scale = max(0, int(np.ceil(np.log2(max(float(np.abs(a).sum(-1).max()), 1e-30)))))
     x = a / 2.0**scale
     term = np.broadcast_to(np.eye(a.shape[-1]), a.shape)
     total = term.copy()

@@ -1,4 +1,4 @@
-"""The backends that are verified: their modules in float64, and arrays on the way in and out."""
+"""The backends that are verified: their modules in a dtype, and arrays on the way in and out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,7 @@ from dslc.compiler import compile_module
 from dslc.ir.build import Unit
 from dslc.ir.interpret import Array
 from dslc.ir.paths import separate
+from dslc.verification.precision import computed_in
 
 
 class Unavailable(Exception):
@@ -30,8 +32,13 @@ class Loaded:
 
     name: str
     module: ModuleType
-    pack: Callable[[Array], Any]
+    #: an array as one of the module, of a dtype or as it is
+    pack: Callable[..., Any]
     unpack: Callable[[Any], Array]
+    #: what parameters are kept in
+    dtype: str = "f64"
+    #: what its functions are called in
+    running: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def call(self, function: str, unit: Unit, values: Mapping[str, Array], seed: int) -> Any:
         """What a function of the module gives for values by name: NumPy arrays in tuples and dictionaries."""
@@ -39,25 +46,31 @@ class Loaded:
         accepted = inspect.signature(chosen).parameters
         options: dict[str, Any] = {}
         if "state" in accepted:
-            options["state"] = self.packed(unit, values, unit.states)
+            options["state"] = self.packed(unit, values, unit.states, computed_in(self.dtype))
         if "seed" in accepted:
             options["seed"] = seed
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), self.running():
             result = chosen(self.packed(unit, values, unit.params), *self.data(unit, values), **options)
         return self.plain(result)
 
-    def train(self, unit: Unit, values: Mapping[str, Array], seed: int, steps: int) -> dict[str, Array]:
-        """Parameters and states after some steps of training on the same data."""
+    def train(
+        self, unit: Unit, values: Mapping[str, Array], seed: int, steps: int
+    ) -> tuple[dict[str, Array], list[float]]:
+        """Parameters and states after some steps of training on the same data, and the loss of each step."""
         params = self.packed(unit, values, unit.params)
         opt = self.module.init_opt(params, seed)
-        with np.errstate(all="ignore"):
+        losses: list[float] = []
+        with np.errstate(all="ignore"), self.running():
             for _ in range(steps):
                 params, opt = self.module.train_step(params, opt, *self.data(unit, values))
-        return dict(self.plain({**params, **opt.get("state", {})}))
+                losses.append(float(opt["loss"]))
+        return dict(self.plain({**params, **opt.get("state", {})})), losses
 
-    def packed(self, unit: Unit, values: Mapping[str, Array], names: Mapping[str, object]) -> dict[str, Any]:
+    def packed(
+        self, unit: Unit, values: Mapping[str, Array], names: Mapping[str, object], dtype: str | None = None
+    ) -> dict[str, Any]:
         arrays = separate(unit, values, (n for n in names if n in values))
-        return {name: self.pack(x.copy()) for name, x in arrays.items()}
+        return {name: self.pack(x.copy(), dtype or self.dtype) for name, x in arrays.items()}
 
     def data(self, unit: Unit, values: Mapping[str, Array]) -> list[Any]:
         return [self.pack(values[name]) for name, x in unit.inputs.items() if x.role == "input"]
@@ -70,11 +83,18 @@ class Loaded:
         return self.unpack(value)
 
 
-def numpy_module(path: Path, settings: Mapping[str, object], model: str) -> Loaded:
-    return Loaded("numpy", compile_module(path, "numpy", "f64", model, False, **settings), np.asarray, np.asarray)
+def numpy_module(path: Path, settings: Mapping[str, object], model: str, dtype: str = "f64") -> Loaded:
+    if dtype == "bf16":
+        raise Unavailable("NumPy has no bfloat16")
+    module = compile_module(path, "numpy", dtype, model, False, **settings)
+
+    def pack(x: Array, kind: str | None = None) -> Array:
+        return np.asarray(x) if kind is None else np.asarray(x, NUMPY[kind])
+
+    return Loaded("numpy", module, pack, np.asarray, dtype)
 
 
-def triton_module(path: Path, settings: Mapping[str, object], model: str) -> Loaded:
+def triton_module(path: Path, settings: Mapping[str, object], model: str, dtype: str = "f64") -> Loaded:
     """Kernels run in Triton's interpreter, which needs no GPU; it must be chosen before triton is imported."""
     missing = [name for name in ("torch", "triton") if importlib.util.find_spec(name) is None]
     if missing:
@@ -85,16 +105,28 @@ def triton_module(path: Path, settings: Mapping[str, object], model: str) -> Loa
         raise Unavailable("triton is already in use without its interpreter; set TRITON_INTERPRET=1")
     import torch
 
-    module = compile_module(path, "triton", "f64", model, False, **settings)
+    from dslc.verification import bfloat16, quick_triton
+
+    @contextmanager
+    def interpreter() -> Iterator[None]:
+        with bfloat16.as_on_a_device(), quick_triton.quick():
+            yield
 
     def unpack(x: Any) -> Array:
-        return x.detach().cpu().numpy() if isinstance(x, torch.Tensor) else np.asarray(x)
+        if not isinstance(x, torch.Tensor):
+            return np.asarray(x)
+        return np.asarray((x.float() if x.dtype == torch.bfloat16 else x).detach().cpu().numpy())
 
-    return Loaded("triton", module, lambda x: torch.from_numpy(np.asarray(x, order="C")), unpack)
+    def pack(x: Array, kind: str | None = None) -> torch.Tensor:
+        made = torch.from_numpy(np.asarray(x, order="C"))
+        return made if kind is None else made.to(getattr(torch, TORCH[kind]))
+
+    module = compile_module(path, "triton", dtype, model, False, **settings)
+    return Loaded("triton", module, pack, unpack, dtype, interpreter)
 
 
-#: name -> the module of a spec in float64
-BACKENDS: dict[str, Callable[[Path, Mapping[str, object], str], Loaded]] = {
-    "numpy": numpy_module,
-    "triton": triton_module,
-}
+NUMPY = {"f64": np.float64, "f32": np.float32, "f16": np.float16}
+TORCH = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16"}
+
+#: name -> the module of a spec with parameters of a dtype
+BACKENDS: dict[str, Callable[..., Loaded]] = {"numpy": numpy_module, "triton": triton_module}

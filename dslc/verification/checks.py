@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from dslc import pipeline
 from dslc.autodiff.reverse import NoDerivative, gradients, ones
 from dslc.check import program as p
 from dslc.ir import nodes as ir
@@ -17,8 +18,8 @@ from dslc.ir.interpret import Array, Interpreter
 from dslc.ir.paths import together
 from dslc.pipeline import EARLY, trained
 from dslc.source import Span
-from dslc.stabilise.rewriter import stabilise
 from dslc.verification.backends import Loaded
+from dslc.verification.precision import ROUNDING, ROUNDINGS, TRIALS, Wanted, kept, moved, rounding
 from dslc.verification.sample import draw_inputs
 
 #: between a module in float64 and the interpreter: in general, with draws (which are float32), with storage in 16 bits
@@ -28,6 +29,8 @@ DIFFERENCES = 1e-6
 STEPS = (1e-5, 1e-6, 1e-4, 1e-7)
 #: what counts as zero when errors are compared with values
 TINY = 1e-6
+#: roundings in float64, as a share of the largest of the values that are compared together
+NOISE = 1e-13
 #: an array over all indices of one value that the interpreter may make, and past which products are done by einsum
 MOST_ELEMENTS, MANY_ELEMENTS = 2**26, 2**20
 
@@ -49,12 +52,13 @@ class Check:
 
 @dataclass
 class Subject:
-    """A spec at particular sizes."""
+    """A spec at particular sizes, with parameters of a dtype."""
 
     model: p.Instance
     train: p.TrainProgram | None
     sizes: Mapping[str, int]
     seed: int
+    dtype: str = "f64"
     units: dict[str, Unit] = field(default_factory=dict)
 
     def unit(self, mode: str) -> Unit:
@@ -70,7 +74,7 @@ class Subject:
         """Random values; the same for each backend."""
         unit = self.unit(mode)
         declared = self.model.inputs if mode == "outputs" or self.train is None else self.train.instance.inputs
-        return draw_inputs(unit, declared, self.sizes, np.random.default_rng(self.seed))
+        return kept(unit, draw_inputs(unit, declared, self.sizes, np.random.default_rng(self.seed)), self.dtype)
 
     def makes_sense(self) -> bool:
         """Whether the interpreter can run it; a `where` of the spec may exclude these sizes."""
@@ -85,29 +89,44 @@ class Subject:
             return False
         return True
 
-    def expected(
-        self,
-        values: Mapping[str, Array],
-        wanted: Mapping[str, ir.Tensor],
-        stable: Callable[[], Mapping[str, ir.Tensor]],
+    def wanted(self, mode: str, results: Mapping[str, ir.Tensor]) -> Wanted:
+        """What the interpreter gives for the results of a program, exactly and with roundings."""
+        values, trials = self.inputs(mode), 0 if self.dtype == "f64" else TRIALS
+        exact = self.run(values, results, None)
+        near = [self.run(values, results, np.random.default_rng((self.seed, k))) for k in range(trials)]
+        if any(np.isnan(x).any() for each in (exact, *near) for x in each.values()):
+            stable = self.stable(mode)
+            exact = defined(exact, self.run(values, stable, None))
+            again = (self.run(values, stable, np.random.default_rng((self.seed, k))) for k in range(trials))
+            near = [defined(*each) for each in zip(near, again, strict=True)]
+        return Wanted(exact, near)
+
+    def run(
+        self, values: Mapping[str, Array], results: Mapping[str, ir.Tensor], rng: np.random.Generator | None
     ) -> dict[str, Array]:
-        """What the interpreter makes of the plain formulas; where these are 0 / 0 or too large, of the stable ones.
-
-        The softmax of a row that is masked as a whole is such a place: its weights are 0.
-        """
+        """The interpreter's results; with random numbers, those with all values off by a few roundings."""
+        machine = self.interpreter(values, tuple(results.values()))
+        if rng is not None:
+            machine = rounding(type(machine), self.dtype, rng)(moved(values, self.dtype, rng), self.sizes, self.seed)
         with np.errstate(all="ignore"):
-            found = self.interpreter(values, tuple(wanted.values())).run(dict(wanted))
-            lost = [k for k, x in found.items() if not np.isfinite(x).all()]
-            if lost:
-                instead = {k: stable()[k] for k in lost}
-                again = self.interpreter(values, tuple(instead.values())).run(instead)
-                found |= {k: np.where(np.isfinite(found[k]), found[k], x) for k, x in again.items()}
-        return found
+            return machine.run(results)
 
-    def expected_outputs(self, mode: str) -> dict[str, Array]:
-        """The results of a model, or its loss and metrics."""
-        wanted = self.unit(mode).outputs
-        return self.expected(self.inputs(mode), wanted, lambda: stabilise(wanted))
+    def stable(self, mode: str) -> dict[str, ir.Tensor]:
+        """The results of a program in stable forms: they say what a row is that is masked as a whole."""
+        if mode == "outputs":
+            return pipeline.forward(self.model).outputs
+        assert self.train is not None
+        return (pipeline.training if mode == "training" else pipeline.evaluation)(self.train).outputs
+
+    def judged(self, title: str, backend: str, found: Mapping[str, Any], wanted: Wanted, limit: float) -> Check:
+        """Whether results agree: in float64 up to a limit, otherwise as far as their dtype goes."""
+        if self.dtype == "f64":
+            error, name = worst((k, found.get(k, np.nan), v) for k, v in wanted.exact.items())
+            return Check(backend, title, error, limit, f"largest at {name}")
+        rows = wanted.errors(found, self.dtype)
+        rows = [(error, max(most, 0.0 if limit == EXACT else limit), name) for error, most, name in rows]
+        error, most, name = max(rows, key=lambda row: row[0] / row[1])
+        return Check(backend, title, error, most, f"largest at {name}")
 
     def interpreter(self, values: Mapping[str, Array], roots: tuple[ir.Tensor, ...]) -> Interpreter:
         """The plain interpreter, or for a large program the one that does products quickly."""
@@ -151,8 +170,8 @@ def all_nodes(roots: tuple[ir.Tensor, ...]) -> list[ir.Node]:
 # ---- comparing -----------------------------------------------------------------------------------------
 
 
-def error_of(found: Any, expected: Any) -> float:
-    """The largest difference, relative to the largest value; infinite where one is NaN and the other not.
+def error_of(found: Any, expected: Any, noise: float = 0.0) -> float:
+    """The largest difference past `noise`, relative to the largest value; infinite where one is NaN and the other not.
 
     >>> error_of(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
     0.5
@@ -165,12 +184,28 @@ def error_of(found: Any, expected: Any) -> float:
         return float("inf")
     if not finite.any():
         return 0.0
-    return float(np.abs(a[finite] - b[finite]).max() / max(np.abs(b[finite]).max(), TINY))
+    return max(float(np.abs(a[finite] - b[finite]).max()) - noise, 0.0) / max(float(np.abs(b[finite]).max()), TINY)
+
+
+def largest_of(x: Any) -> float:
+    """The largest absolute value of the finite entries of an array."""
+    x = np.abs(np.asarray(x, float))
+    return float(x[np.isfinite(x)].max(initial=0.0))
+
+
+def defined(plain: Mapping[str, Array], stable: Mapping[str, Array]) -> dict[str, Array]:
+    """Results of formulas as they are written; where those have no value, of their stable forms."""
+    return {name: np.where(np.isnan(x), stable[name], x) for name, x in plain.items()}
 
 
 def worst(pairs: Iterable[tuple[str, Any, Any]]) -> tuple[float, str]:
-    """The largest error of several values, and the name of the value that has it."""
-    errors = [(error_of(found, expected), name) for name, found, expected in pairs]
+    """The largest error of several values, and the name of the value that has it.
+
+    One that is 0 and comes from others that cancel is as good as 0: it may be off by roundings of the largest.
+    """
+    pairs = list(pairs)
+    noise = NOISE * max((largest_of(expected) for _, _, expected in pairs), default=0.0)
+    errors = [(error_of(found, expected, noise), name) for name, found, expected in pairs]
     return max(errors, default=(0.0, ""))
 
 
@@ -206,12 +241,11 @@ def same_signs(node: ir.Tensor, found: Any, expected: Any) -> Any:
 def outputs(subject: Subject, loaded: Loaded) -> Check:
     """The outputs for inference are those of the interpreter."""
     unit, values = subject.unit("outputs"), subject.inputs("outputs")
-    roots = tuple(unit.outputs.values())
     result = loaded.call("forward", unit, values, subject.seed)
-    expected = subject.expected_outputs("outputs")
-    named = result if isinstance(result, dict) else {next(iter(expected)): result}
-    error, name = worst((k, same_signs(unit.outputs[k], named[k], v), v) for k, v in expected.items())
-    return Check(loaded.name, "outputs", error, tolerance(roots), f"largest at {name}")
+    wanted = subject.wanted("outputs", unit.outputs)
+    named = result if isinstance(result, dict) else {next(iter(unit.outputs)): result}
+    found = {k: same_signs(unit.outputs[k], named[k], v) for k, v in wanted.exact.items()}
+    return subject.judged("outputs", loaded.name, found, wanted, tolerance(tuple(unit.outputs.values())))
 
 
 def training(subject: Subject, loaded: Loaded) -> list[Check]:
@@ -219,50 +253,65 @@ def training(subject: Subject, loaded: Loaded) -> list[Check]:
     assert subject.train is not None
     unit, values = subject.unit("training"), subject.inputs("training")
     names = trained(unit, subject.train)
-    plain = {**unit.outputs, **{f"state {k}": v for k, v in unit.updates.items()}}
-
-    def with_gradients(program: dict[str, ir.Tensor]) -> dict[str, ir.Tensor]:
-        slopes = gradients({program["loss"]: ones(())}, [unit.inputs[n] for n in names])
-        return program | {f"gradient {n}": g for n, g in zip(names, slopes, strict=True)}
-
-    wanted = with_gradients(plain)
-    roots = tuple(wanted.values())
-    expected = subject.expected(values, wanted, lambda: with_gradients(stabilise(plain)))
+    slopes = gradients({unit.outputs["loss"]: ones(())}, [unit.inputs[n] for n in names])
+    results = {**unit.outputs, **{f"state {k}": v for k, v in unit.updates.items()}}
+    results |= {f"gradient {n}": g for n, g in zip(names, slopes, strict=True)}
+    wanted = subject.wanted("training", results)
     loss, grads, metrics, states = loaded.call("loss_grad_metrics", unit, values, subject.seed)
     found = {"loss": loss, **metrics}
     found |= {f"state {k}": v for k, v in together(unit, states, unit.updates).items()}
     found |= {f"gradient {k}": v for k, v in together(unit, grads, names).items()}
-    limit = tolerance(roots)
+    limit = tolerance(tuple(results.values()))
     checks = []
     for title, prefix in (("loss and metrics", ""), ("next states", "state "), ("gradients", "gradient ")):
-        chosen = [k for k in wanted if (k.startswith(prefix) if prefix else not k.startswith(("state ", "gradient ")))]
+        chosen = [k for k in results if (k.startswith(prefix) if prefix else not k.startswith(("state ", "gradient ")))]
         if chosen:
-            error, name = worst((k, found.get(k, np.nan), expected[k]) for k in chosen)
-            checks.append(Check(loaded.name, title, error, limit, f"largest at {name.removeprefix(prefix)}"))
+            check = subject.judged(title, loaded.name, found, wanted.only(chosen), limit)
+            checks.append(replace(check, note=check.note.replace(f" at {prefix}", " at ")))
     return checks
 
 
 def evaluation(subject: Subject, loaded: Loaded) -> Check:
     """Loss and metrics for inference are those of the interpreter."""
     unit, values = subject.unit("inference"), subject.inputs("inference")
-    roots = tuple(unit.outputs.values())
-    expected = subject.expected_outputs("inference")
+    wanted = subject.wanted("inference", unit.outputs)
     loss, metrics = loaded.call("evaluate", unit, values, subject.seed)
-    error, name = worst((k, {"loss": loss, **metrics}[k], v) for k, v in expected.items())
-    return Check(loaded.name, "loss for inference", error, tolerance(roots), f"largest at {name}")
+    limit = tolerance(tuple(unit.outputs.values()))
+    return subject.judged("loss for inference", loaded.name, {"loss": loss, **metrics}, wanted, limit)
 
 
 #: how many steps two backends train before their parameters are compared
 TRAINED = 10
 
 
-def same_training(subject: Subject, loaded: Loaded, reference: Loaded) -> Check:
-    """Some steps of training, random draws and all, end with the parameters of another backend."""
+def same_training(subject: Subject, loaded: Loaded, reference: Loaded, steps: int = TRAINED) -> Check:
+    """Some steps of training, random draws and all, end with the parameters of another backend.
+
+    In float64. Roundings of other dtypes are made large where an optimiser divides a gradient by its own size, so there
+    the losses of all steps are compared. Some steps make roundings large in any dtype: then the other backend's own
+    steps say how large, when they begin with inputs and parameters that are off by roundings.
+    """
     unit, values = subject.unit("training"), subject.inputs("training")
-    found, expected = (x.train(unit, values, subject.seed, TRAINED) for x in (loaded, reference))
-    error, name = worst((k, found[k], v) for k, v in expected.items())
-    limit = max(1e-7, tolerance((unit.outputs["loss"],)))
-    return Check(loaded.name, f"{TRAINED} steps as {reference.name}", error, limit, f"largest at {name}")
+    general = tolerance((unit.outputs["loss"],))
+    exact = subject.dtype == "f64"
+    note = "" if exact else f"the losses; {reference.name} in {reference.dtype}"
+
+    def trained_on(backend: Loaded, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
+        params, losses = backend.train(unit, inputs, subject.seed, steps)
+        return params if exact else {"losses": losses}
+
+    expected = trained_on(reference, values)
+
+    def error_on(backend: Loaded, inputs: Mapping[str, Array]) -> tuple[float, str]:
+        found = trained_on(backend, inputs)
+        return worst((k, found[k], v) for k, v in expected.items())
+
+    error, name = error_on(loaded, values)
+    limit = max(1e-7 if exact else ROUNDINGS * ROUNDING[subject.dtype], 0.0 if general == EXACT else general)
+    if limit < error < float("inf"):
+        trials = (np.random.default_rng((subject.seed, k)) for k in range(TRIALS))
+        limit = max(limit, *(error_on(reference, moved(values, subject.dtype, rng))[0] for rng in trials))
+    return Check(loaded.name, f"{steps} steps as {reference.name}", error, limit, note or f"largest at {name}")
 
 
 class Held:

@@ -11,7 +11,8 @@ from dslc import pipeline
 from dslc.incremental.program import StepProgram
 from dslc.ir import nodes as ir
 from dslc.verification.backends import Loaded
-from dslc.verification.checks import Check, Subject, tolerance, worst
+from dslc.verification.checks import Check, Subject, tolerance
+from dslc.verification.precision import computed_in
 
 
 def has_step(loaded: Loaded) -> bool:
@@ -21,17 +22,15 @@ def has_step(loaded: Loaded) -> bool:
 def steps(subject: Subject, loaded: Loaded) -> Check:
     """Outputs along the sequence at all positions, others after the last one."""
     unit, values = subject.unit("outputs"), subject.inputs("outputs")
-    roots = tuple(unit.outputs.values())
     program = pipeline.stepping(subject.model)
-    expected = subject.expected_outputs("outputs")
-    found = _run(subject, loaded, program, values)
-    pairs = []
+    wanted = subject.wanted("outputs", unit.outputs)
+    results = _run(subject, loaded, program, values)
+    found: dict[str, Any] = {}
     for name, node in unit.outputs.items():
         axis = _axis(node, program)
-        parts = [x[name] for x in found]
-        pairs.append((name, parts[-1] if axis is None else np.stack(parts, axis), expected[name]))
-    error, name = worst(pairs)
-    return Check(loaded.name, "step by step", error, tolerance(roots), f"largest at {name}")
+        parts = [x[name] for x in results]
+        found[name] = parts[-1] if axis is None else np.stack(parts, axis)
+    return subject.judged("step by step", loaded.name, found, wanted, tolerance(tuple(unit.outputs.values())))
 
 
 def _axis(node: ir.Tensor, program: StepProgram) -> int | None:
@@ -42,7 +41,7 @@ def _run(subject: Subject, loaded: Loaded, program: StepProgram, values: dict[st
     """The outputs of all steps."""
     unit, module, count = subject.unit("outputs"), loaded.module, subject.sizes[program.length.name]
     params = loaded.packed(unit, values, unit.params)
-    options = {"state": loaded.packed(unit, values, unit.states), "seed": subject.seed}
+    options = {"state": loaded.packed(unit, values, unit.states, computed_in(loaded.dtype)), "seed": subject.seed}
     asked = inspect.signature(module.init_cache).parameters.values()
     sizes = {x.name: subject.sizes.get(x.name, count) for x in asked if x.kind is x.KEYWORD_ONLY and x.name != "seed"}
     inputs = {n: x for n, x in unit.inputs.items() if x.role == "input"}

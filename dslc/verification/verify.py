@@ -23,6 +23,11 @@ ATTEMPTS = 50
 REFERENCE = "numpy"
 
 
+def reference_dtype(dtype: str) -> str:
+    """The dtype in which the reference trains; it has no bfloat16."""
+    return "f32" if dtype == "bf16" else dtype
+
+
 def choose_sizes(
     model: p.Instance, train: p.TrainProgram | None, given: Mapping[str, int], seed: int
 ) -> dict[str, int]:
@@ -55,8 +60,8 @@ def allowed(
 
 #: lengths at which blocks of kernels are cut off in all ways: one entry, part of a block, a block and a bit, several
 RAGGED = (1, 3, 17, 65, 130)
-#: all open sizes have a length up to this one; of longer ones each in its turn, as two would take long
-TOGETHER = 17
+#: all open sizes have a length at once where an array along all of them has at most so many entries then
+TOGETHER = 400
 
 
 def ragged_sizes(
@@ -66,17 +71,27 @@ def ragged_sizes(
     seed: int,
     lengths: Sequence[int] = RAGGED,
 ) -> list[dict[str, int]]:
-    """Sizes that a spec allows, with its open sizes of the given lengths; those that cannot have one are drawn."""
+    """Sizes that a spec allows, with its open sizes of the given lengths; those that cannot have one are drawn.
+
+    Short lengths are those of all open sizes at once. A size that is long alone has others of 2, and where there are
+    several, one is long at 65, the next at 130, and so on.
+    """
     units = [build(model, "inference"), *([build_train(train)] if train is not None else [])]
     names = open_sizes(units)
     found: dict[tuple[int, ...], dict[str, int]] = {}
     for length in lengths:
         alone = [[n] for n in names]
-        for chosen in alone if length > TOGETHER else [names, *alone]:
-            try:
-                sizes = choose_sizes(model, train, {**dict.fromkeys(chosen, length), **given}, seed)
-            except RunError:
-                continue
+        if length > RAGGED[2]:
+            choices = alone[length != RAGGED[3] :: 2] or alone
+        else:
+            choices = [names, *alone] if length ** len(names) <= TOGETHER else alone
+        for chosen in choices:
+            sizes = {**dict.fromkeys(names, 2), **dict.fromkeys(chosen, length), **given}
+            if not allowed(model, train, units, sizes, seed):
+                try:
+                    sizes = choose_sizes(model, train, {**dict.fromkeys(chosen, length), **given}, seed)
+                except RunError:
+                    continue
             found.setdefault(tuple(sizes.values()), sizes)
             if chosen is names:
                 break
@@ -85,21 +100,30 @@ def ragged_sizes(
 
 def verify(
     path: Path, settings: Mapping[str, object], model: p.Instance, train: p.TrainProgram | None,
-    sizes: Mapping[str, int], seed: int, backends: list[str],
+    sizes: Mapping[str, int], seed: int, backends: list[str], dtype: str = "f64",
+    modules: dict[tuple[str, str], Loaded] | None = None,
 ) -> list[checks.Check]:  # fmt: skip
-    """All checks of a spec at given sizes."""
-    subject = checks.Subject(model, train, sizes, seed)
+    """All checks of a spec at given sizes, with parameters of a dtype; those by differences need float64.
+
+    Modules are kept in the dictionary, if one is given, for the next sizes.
+    """
+    subject = checks.Subject(model, train, sizes, seed, dtype)
     rows: list[checks.Check] = []
     roots = tuple(subject.unit("outputs" if train is None else "training").outputs.values())
     large = checks.too_large(roots, sizes)
-    loaded: list[Loaded] = []
-    reference: Loaded | None = None
+    modules = {} if modules is None else modules
+
+    def module(backend: str, kind: str) -> Loaded:
+        if (backend, kind) not in modules:
+            modules[backend, kind] = BACKENDS[backend](path, settings, model.name, kind)
+        return modules[backend, kind]
+
     for name in backends:
+        reference: Loaded | None = None
         try:
-            loaded.append(BACKENDS[name](path, settings, model.name))
-            if name != REFERENCE and reference is None and train is not None and not large:
-                reference = next((x for x in loaded if x.name == REFERENCE), None)
-                reference = reference or BACKENDS[REFERENCE](path, settings, model.name)
+            loaded = module(name, dtype)
+            if name != REFERENCE and train is not None and not large:
+                reference = module(REFERENCE, reference_dtype(dtype))
         except Unavailable as reason:
             rows.append(checks.Check(name, "all", None, checks.EXACT, str(reason)))
             continue
@@ -110,8 +134,8 @@ def verify(
             note = "too large for the interpreter; use --set or --sizes"
             rows.append(checks.Check(name, "all", None, checks.EXACT, note))
             continue
-        rows += of_backend(subject, loaded[-1], reference)
-    if train is not None and not large:
+        rows += of_backend(subject, loaded, reference)
+    if train is not None and not large and dtype == "f64":
         rows.append(checks.second_order(subject))
     return rows
 
@@ -124,8 +148,9 @@ def of_backend(subject: checks.Subject, loaded: Loaded, reference: Loaded | None
     if subject.train is not None:
         rows += checks.training(subject, loaded)
         rows.append(checks.evaluation(subject, loaded))
-        rows.append(checks.differences(subject, loaded))
-        if reference is not None and loaded.name != REFERENCE:
+        if subject.dtype == "f64":
+            rows.append(checks.differences(subject, loaded))
+        if reference is not None:
             rows.append(checks.same_training(subject, loaded, reference))
     return rows
 

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from dslc.cli.main import cli
 from dslc.verification.backends import BACKENDS, Loaded, Unavailable, numpy_module
+from dslc.verification.checks import worst
 
 ROOT = Path(__file__).parents[2]
 MLP = ROOT / "specs/mlp/mlp.dsl"
@@ -141,6 +142,74 @@ def test_a_wrong_state_and_a_wrong_evaluation_are_found(normed: Path, monkeypatc
     failed = {c["check"]: c["error"] for c in json.loads(done.stdout)["checks"] if not c["ok"]}
     assert set(failed) == {"next states", "loss for inference"}
     assert failed["loss for inference"] == "inf"
+
+
+@pytest.mark.parametrize(("dtype", "rounding"), [("f32", 2.0**-24), ("f16", 2.0**-11)])
+def test_other_dtypes_are_compared_as_far_as_they_go(normed: Path, dtype: str, rounding: float) -> None:
+    done = run(normed, "--sizes", "N=5", "--dtype", dtype, "--json")
+    report = json.loads(done.stdout)
+    assert done.exit_code == 0 and report["ok"] and report["dtype"] == dtype, report
+    found = {c["check"]: c for c in report["checks"]}
+    assert set(found) == {"outputs", "loss and metrics", "next states", "gradients", "loss for inference"}
+    assert found["outputs"]["error"] > 0 and 16 * rounding <= found["outputs"]["tolerance"] < 100 * rounding
+
+
+def test_a_gradient_that_is_off_by_more_than_roundings_is_found(normed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def change(module: ModuleType) -> None:
+        real = module.loss_grad_metrics
+
+        def wrong(params: Any, x: Any, label: Any, state: Any, seed: int = 0) -> Any:
+            loss, grads, metrics, states = real(params, x, label, state, seed)
+            return loss, {**grads, "dense2.W": (1 + 1e-4) * grads["dense2.W"]}, metrics, states
+
+        module.loss_grad_metrics = wrong
+
+    broken(monkeypatch, change)
+    done = run(normed, "--dtype", "f32", "--json")
+    failed = {c["check"]: c["note"] for c in json.loads(done.stdout)["checks"] if not c["ok"]}
+    assert failed == {"gradients": "largest at dense2.W"}
+
+
+def test_what_a_backend_has_not_is_not_called_good() -> None:
+    done = run(MLP, "--dtype", "bf16", "--json")
+    report = json.loads(done.stdout)
+    assert done.exit_code == 1 and not report["ok"]
+    assert [c["note"] for c in report["checks"]] == ["NumPy has no bfloat16"]
+
+
+def test_roundings_of_large_values_are_no_errors_of_one_that_cancels_to_zero() -> None:
+    same, noise = ("a", np.ones(2), np.ones(2)), ("b", np.array([4e-14]), np.zeros(1))
+    assert worst([same, noise])[0] == 0.0
+    assert worst([noise])[0] > 1e-9
+    assert worst([same, ("b", np.array([1e-9]), np.zeros(1))])[0] > 1e-9
+
+
+MASKED = """
+model masked(x: f32[N, S], keep: bool[N, S]) -> y: [N]:
+    param w: [] ~ ones
+    a[n, s] = softmax[s](w * x[n, s] if keep[n, s] else -inf)
+    y[n] = sum[s](a[n, s] * x[n, s])
+
+train masked(x, keep):
+    minimize mean((masked(x, keep) - 1)^2)
+    using sgd(lr = 0.1)
+"""
+
+
+def test_a_row_that_is_masked_as_a_whole_is_compared_with_its_stable_form(tmp_path: Path) -> None:
+    spec = tmp_path / "masked.dsl"
+    spec.write_text(MASKED, encoding="utf-8")
+    done = run(spec, "--sizes", "N=17,S=1")
+    assert done.exit_code == 0, done.output
+
+
+def test_ragged_sizes_are_long_in_turn(tmp_path: Path) -> None:
+    spec = tmp_path / "masked.dsl"
+    spec.write_text(MASKED, encoding="utf-8")
+    report = json.loads(run(spec, "--ragged", "--json").stdout)
+    assert report["ok"], report
+    tried = [(sizes["N"], sizes["S"]) for sizes in report["sizes"]]
+    assert tried == [(1, 1), (3, 3), (17, 17), (65, 2), (2, 130)]
 
 
 def test_a_derivative_by_hand_may_differ_and_is_named(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 from samples import sample, separate
-from triton_bf16 import bfloat16_as_on_a_device
 from triton_modules import ROOT, numpy_module, tensor, tensors, triton_module
 
 from dslc import pipeline
 from dslc.compiler import choose, compile_text
 from dslc.frontend import check_file
 from dslc.ir.interpret import Interpreter
+from dslc.verification.bfloat16 import as_on_a_device
 
 TYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
 #: specs that round to bfloat16 themselves
@@ -26,7 +26,7 @@ GPT = {"vocabulary": 7, "context": 8, "width": 16, "depth": 2, "heads": 2}
 
 @pytest.fixture(autouse=True)
 def _repaired() -> Iterator[None]:
-    with bfloat16_as_on_a_device():
+    with as_on_a_device():
         yield
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
+import pytest
 import torch
-from triton_modules import triton_module
+from triton_modules import numpy_module, triton_module
 
 SPEC = """
 model m(a: f64[N, 5, 5], b: f64[N, 5], s: f64[N, 5, 5]) -> (
@@ -65,3 +68,16 @@ def test_along_an_axis(tmp_path: Path) -> None:
     }  # fmt: skip
     for name, value in wanted.items():
         np.testing.assert_allclose(out[name].numpy(), value, rtol=1e-12, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("make", [triton_module, numpy_module])
+def test_the_exponential_of_a_matrix_is_off_by_few_roundings(make: Callable[..., ModuleType], tmp_path: Path) -> None:
+    spec = tmp_path / "exponential.dsl"
+    spec.write_text("model m(a: f32[5, 5]) -> e: [5, 5]:\n    e = matexp(a)\n", encoding="utf-8")
+    module = make(spec, tmp_path, "f32")
+    rng = np.random.default_rng(0)
+    for scale in (0.1, 1.0, 3.0):
+        a = (scale * rng.normal(size=(5, 5))).astype(np.float32)
+        wanted = torch.linalg.matrix_exp(torch.as_tensor(a, dtype=torch.float64)).numpy()
+        error = np.abs(np.asarray(module.forward({}, a)) - wanted).max() / np.abs(wanted).max()
+        assert error < 32 * np.finfo(np.float32).eps, scale

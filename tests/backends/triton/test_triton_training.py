@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 from samples import sample
-from triton_bf16 import bfloat16_as_on_a_device
 from triton_modules import ROOT, numpy_module, triton_module
 
 from dslc.compiler import choose
 from dslc.frontend import check_file
 from dslc.ir.build import build_train
+from dslc.verification.bfloat16 import as_on_a_device
 
 
 @pytest.mark.parametrize("name", ["mlp/mlp", "mlp/mc_dropout", "mlp/own_optimizer"])
@@ -90,7 +90,7 @@ def test_weights_of_another_float_move_there_and_back_unchanged(dtype: str, tmp_
         assert value.dtype == params[name].dtype
         assert torch.equal(value, params[name].float().to(value.dtype))
     x = np.random.default_rng(0).normal(size=(5, 6)).astype(np.float32)
-    with bfloat16_as_on_a_device():
+    with as_on_a_device():
         found = ours.forward(params, x, state).float().numpy()
     np.testing.assert_allclose(found, theirs.forward(loaded, x, states), atol=0.05 if dtype == "bf16" else 0.005)
 

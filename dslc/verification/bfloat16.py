@@ -1,5 +1,6 @@
-"""A repair of Triton's interpreter for tests: it keeps bfloat16 as bits, cuts off where it should round, and multiplies
-the bits in `tl.dot`. With it, conversions are those of torch and products are taken of the numbers.
+"""A repair of Triton's interpreter: it keeps bfloat16 as bits, cuts off where it should round, and multiplies the bits.
+
+With it, conversions are those of torch and the products of `tl.dot` are taken of the numbers.
 """
 
 from __future__ import annotations
@@ -13,32 +14,36 @@ import torch
 import triton.language as tl
 from triton.runtime import interpreter
 
+from dslc.ir.interpret import Array
 
-def numbers(handle: Any) -> Any:
+
+def numbers(handle: Any) -> Array:
     """The values of a tensor of the interpreter, bfloat16 as float32."""
+    data: Array = handle.data
     if handle.dtype.scalar != tl.bfloat16:
-        return handle.data
-    return torch.from_numpy(handle.data.view(np.int16)).view(torch.bfloat16).float().numpy()
+        return data
+    return (data.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
-def rounded(values: Any) -> Any:
+def rounded(values: Array) -> Array:
     """Floats as the bits of bfloat16."""
     single = torch.as_tensor(np.asarray(values, np.float32))
-    return single.to(torch.bfloat16).view(torch.int16).numpy().view(np.uint16)
+    bits: Array = single.to(torch.bfloat16).view(torch.int16).numpy()
+    return bits.view(np.uint16)
 
 
 @contextmanager
-def bfloat16_as_on_a_device() -> Iterator[None]:
-    builder = interpreter.InterpreterBuilder
+def as_on_a_device() -> Iterator[None]:
+    builder, handle = interpreter.InterpreterBuilder, interpreter.TensorHandle
     cast, convert, dot = builder.cast_impl, builder.create_fp_to_fp, builder.create_dot
 
     def new_cast(self: Any, source: Any, target: Any) -> Any:
         if source.dtype.scalar == target.scalar:
             return source
         if target.scalar == tl.bfloat16:
-            return interpreter.TensorHandle(rounded(numbers(source)), tl.bfloat16)
+            return handle(rounded(numbers(source)), tl.bfloat16)
         if source.dtype.scalar == tl.bfloat16:
-            wide = interpreter.TensorHandle(numbers(source), tl.float32)
+            wide = handle(numbers(source), tl.float32)
             return wide if target.scalar == tl.float32 else cast(self, wide, target)
         return cast(self, source, target)
 
@@ -49,7 +54,7 @@ def bfloat16_as_on_a_device() -> Iterator[None]:
 
     def new_dot(self: Any, a: Any, b: Any, total: Any, *options: Any) -> Any:
         if a.dtype.scalar == tl.bfloat16:
-            a, b = (interpreter.TensorHandle(numbers(x), tl.float32) for x in (a, b))
+            a, b = (handle(numbers(x), tl.float32) for x in (a, b))
         return dot(self, a, b, total, *options)
 
     builder.cast_impl, builder.create_fp_to_fp, builder.create_dot = new_cast, new_convert, new_dot
