@@ -11,7 +11,7 @@ import torch
 import torch_operations as ops
 
 from dslc.check import program as p
-from dslc.ir.build import _site
+from dslc.ir.expressions import _site
 from dslc.ir.philox import uniform
 from dslc.sizes import Size
 
