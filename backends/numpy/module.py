@@ -111,14 +111,22 @@ def alive(lines: Sequence[Line], epilogue: Sequence[str]) -> list[Line]:
         if not dead:
             return left
         bare = {k: replace(left[k], text=m[1] + m[3]) for k, m in dead.items() if EFFECT.search(m[3])}
-        left = [bare.get(k, x) for k, x in enumerate(left) if k in bare or k not in dead]
-        left = [x for x, after in zip(left, [*left[1:], None], strict=True) if not is_empty_loop(x, after)]
+        left = _without_empty_loops([bare.get(k, x) for k, x in enumerate(left) if k in bare or k not in dead])
 
 
-def is_empty_loop(line: Line, after: Line | None) -> bool:
-    """Does a line begin a loop in which nothing is left?"""
-    depth = len(line.text) - len(line.text.lstrip())
-    return line.text.endswith(":") and (after is None or len(after.text) - len(after.text.lstrip()) <= depth)
+def _without_empty_loops(lines: Sequence[Line]) -> list[Line]:
+    """Lines without the heads of loops in which no line is left."""
+    left: list[Line] = []
+    for line in reversed(lines):
+        text = line.text
+        inside = bool(left) and _depth(left[-1].text) > _depth(text)
+        if inside or not (text.lstrip().startswith("for ") and text.endswith(":")):
+            left.append(line)
+    return left[::-1]
+
+
+def _depth(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def _commented(lines: Sequence[Line]) -> list[str]:

@@ -182,6 +182,7 @@ def test_what_a_loop_carries_is_not_overwritten_by_the_loop_back() -> None:
         (55, "a value that a line only puts to its place"),
         (319, "a value that is the same in all rows, and contains one that is not"),
         (634, "a step of a sequence that keeps a value for each step of another scan"),
+        (985, "a loop over rows in which nothing is read"),
         (1347, "a formula computed in place whose operands lack an axis"),
         (4792, "a step through two loops over the same steps"),
     ],
