@@ -8,7 +8,7 @@ import threading
 
 import numpy as np
 
-#: how many threads share a batch; None: as many as NumPy's matrix products have
+#: how many threads share a batch; None: as many as NumPy's matrix products have, up to eight
 THREADS = None
 
 #: calls with less work than this are not shared, counted in operations of a matrix product: about a millisecond
@@ -135,8 +135,16 @@ def helpers(process):
 
 
 def members(work):
-    """How many threads a call of so much work pays for."""
-    return (Blas.threads() if THREADS is None else THREADS) if work >= LEAST_WORK else 1
+    """How many threads a call of so much work pays for: more than eight would wait for Python's lock.
+
+    Where matrix products have many more threads than that, they make better use of them than members do.
+    """
+    if work < LEAST_WORK:
+        return 1
+    if THREADS is not None:
+        return THREADS
+    found = Blas.threads()
+    return min(found, 8, max(2, int(work // (3 * LEAST_WORK)))) if found <= 16 else 1
 
 
 def share(task, arrays, others, work, space):

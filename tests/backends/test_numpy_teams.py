@@ -198,3 +198,16 @@ def test_small_work_stays_in_one_thread(monkeypatch: pytest.MonkeyPatch) -> None
     for rows in (1, 32, 20_000):
         m.forward(m.init(0), np.zeros((rows, 64), np.float32))
     assert sizes[:2] == [1, 1] and sorted(sizes[2:]) == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("blas", "work", "size"),
+    [(1, 1e12, 1), (2, 1e7, 1), (2, 2e8, 2), (2, 1e12, 2), (8, 1e9, 3), (16, 1e12, 8), (64, 1e12, 1)],
+)
+def test_threads_are_as_many_as_the_work_pays_for(
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch, blas: int, work: float, size: int
+) -> None:
+    monkeypatch.setattr(module.Blas, "threads", lambda: blas)
+    monkeypatch.setattr(module, "THREADS", None)
+    monkeypatch.setattr(module, "LEAST_WORK", 100_000_000)
+    assert module.members(work) == size
