@@ -29,6 +29,7 @@ TEMPLATES = {name: (RECORDS[name].numpy, level) for name, level in (("relu", ATO
 
 #: operations on numbers that are known when the module is printed
 PLAIN = {name: r.plain for name, r in RECORDS.items()}
+PLAIN["normal_cdf"] = "(0.5 * math.erfc(({0}) / -math.sqrt(2)))"
 
 
 def _definitions(file: str) -> dict[str, str]:

@@ -43,6 +43,15 @@ def test_values_keep_their_digits_in_the_tail(tmp_path: Path, dtype: str, tolera
     np.testing.assert_allclose(found["p"], 6 * exact, rtol=tolerance)
 
 
+def test_the_argument_may_be_a_number(tmp_path: Path) -> None:
+    file = tmp_path / "number.dsl"
+    file.write_text("model m(x: f64[N]) -> y: [N]:\n    y = gelu(tanh(0.4)) * x\n", encoding="utf-8")
+    module = ModuleType("compiled")
+    exec(compile(compile_text(file, dtype="f64"), "compiled.py", "exec"), module.__dict__)
+    expected = np.tanh(0.4) * ndtr(np.tanh(0.4)) * np.ones(2)
+    np.testing.assert_allclose(module.forward({}, np.ones(2)), expected, rtol=1e-14)
+
+
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_limits_and_not_a_number(tmp_path: Path, dtype: str) -> None:
     _, m = compiled(tmp_path, dtype)
