@@ -183,7 +183,7 @@ def tuned(
     from dslc.compiler import choose, compile_text, imported
     from dslc.frontend import check_file
     from dslc.ir.build import build, build_train
-    from dslc.verification.backends import Loaded
+    from dslc.verification.backends import TORCH, Loaded
     from dslc.verification.sample import draw_inputs, open_sizes
 
     registry = Registry(dtype, atomic)
@@ -194,13 +194,13 @@ def tuned(
     sizes = dict.fromkeys(open_sizes([unit]), SIZE)
     values = draw_inputs(unit, declared, sizes, np.random.default_rng(0))
     module = imported(text, spec.stem)
-    kind = module.DTYPE
 
-    def pack(x: Any) -> Any:
+    def pack(x: Any, kind: str | None = None) -> Any:
         made = torch.as_tensor(x, device=module.default_device())
-        return made.to(kind) if made.is_floating_point() else made
+        wanted = module.DTYPE if kind is None else getattr(torch, TORCH[kind])
+        return made.to(wanted) if made.is_floating_point() else made
 
-    loaded = Loaded("triton", module, pack, lambda x: x.detach().float().cpu().numpy())
+    loaded = Loaded("triton", module, pack, lambda x: x.detach().float().cpu().numpy(), dtype)
     function = "forward" if train is None else "loss_grad_metrics"
     calls = [lambda: loaded.call(function, unit, values, 0)]
     chosen = quickest(module, calls, seconds, registry.launched, sizes, time_of)

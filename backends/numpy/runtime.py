@@ -132,7 +132,7 @@ def row_sums(x):
 def masked(x, keep):
     """x where `keep`, else exactly 0, whatever x is there; without the branches of np.where."""
     bits = np.int32 if x.dtype == np.float32 else np.int64
-    return np.bitwise_and(x.view(bits), -keep.astype(bits)).view(x.dtype)
+    return np.multiply(x.view(bits), keep.view(np.int8)).view(x.dtype)
 
 
 def add_rows(count, index, rows):
