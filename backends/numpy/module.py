@@ -226,7 +226,7 @@ def generate(
 
 def lean(program: Lowered) -> Lowered:
     """The gradient of layers computes matrices of two long axes again (attention weights), as the forward pass does."""
-    roots = recomputed(list(program.outputs.values()))
+    roots = recomputed(list(program.outputs.values()), also_cheap=True)
     return replace(program, outputs=dict(zip(program.outputs, roots, strict=True)))
 
 

@@ -113,7 +113,9 @@ def folded(function, x, axes):
 
 def row_blocks(count, width):
     """Slices of 0 .. count - 1: some eight, of 131072 to 262144 numbers each when a row has `width` of them."""
-    step = max(1, min(max(count * width // 8, 131072), 262144) // max(1, width))
+    if count * width <= 131072:
+        return (slice(0, count),) if count else ()
+    step = max(1, min(max(count * width // 8, 131072), 262144) // width)
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 

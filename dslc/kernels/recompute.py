@@ -1,17 +1,23 @@
 """Long matrices are not saved for the reversed scan: it computes them again, a block at a time, from what is saved.
 
 A scan over layers stacks the values that its adjoint reads. Those that are tiles (attention weights, for example) are
-formulas of shorter values: the reversed scan reads these instead.
+formulas of shorter values: the reversed scan reads these instead. Where memory counts more than a few passes over it
+(`also_cheap`), so are values that some additions and multiplications make of others that are saved.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
+from dslc.autodiff.reverse import COSTLY
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Substitute
-from dslc.kernels.stream import Roles, candidates
+from dslc.kernels.stream import candidates
 from dslc.kernels.sums import every_node
+
+#: what is computed again rather than kept has at most this many
+MOST_OPERATIONS = 8
 
 
 @dataclass
@@ -19,7 +25,7 @@ class Plan:
     """A scan with some of its stacked results computed again, and the results that are stacked for that."""
 
     scan: ir.Scan
-    tiles: dict[ir.Node, Roles]
+    tiles: Collection[ir.Node]
     extra: list[ir.Tensor] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -35,6 +41,8 @@ class Plan:
                 for s in ir.scalars(body):
                     if not isinstance(s, ir.Read) or s.tensor not in self.inner or is_number(s.tensor):
                         continue
+                    if ir.slice_of_input(s.tensor):
+                        continue
                     if s.tensor in self.tiles:
                         pending.append(s.tensor)
                     elif s.tensor not in self.scan.results and s.tensor not in self.extra:
@@ -49,11 +57,31 @@ def is_number(tensor: ir.Tensor) -> bool:
     return isinstance(tensor, ir.Step) and tensor.kind == "number"
 
 
+def is_cheap(node: ir.Tensor, scan: ir.Scan, tiles: Collection[ir.Node]) -> bool:
+    """Is a stacked value a few operations on others that are stacked anyway, and on parameters?"""
+    if not isinstance(node, ir.Comp) or node.op is not None or len(node.shape) < 2:
+        return False
+    kept = {x for x in scan.results if x not in tiles and x is not node}
+    operations = [s for s in ir.scalars(node.body) if isinstance(s, ir.Op)]
+    reads = [s.tensor for s in ir.scalars(node.body) if isinstance(s, ir.Read)]
+    return (
+        0 < len(operations) <= MOST_OPERATIONS
+        and not any(s.name in COSTLY for s in operations)
+        and not any(isinstance(s, ir.Rand) for s in ir.scalars(node.body))
+        and all(x in kept or ir.slice_of_input(x) for x in reads)
+    )
+
+
 class Recomputed(Substitute):
-    def __init__(self, roots: list[ir.Tensor]) -> None:
+    def __init__(self, roots: list[ir.Tensor], also_cheap: bool = False) -> None:
         super().__init__({}, everywhere=True)
         order = every_node(roots)
-        tiles = candidates(order)
+        tiles: set[ir.Node] = set(candidates(order))
+        layers = [x for x in order if isinstance(x, ir.Scan) and x.name == "layers"]
+        for scan in layers if also_cheap else ():
+            for result in scan.results:
+                if is_cheap(result, scan, tiles):
+                    tiles.add(result)
         scans = [x for x in order if isinstance(x, ir.Scan) and any(r in tiles for r in x.results)]
         self.plans = {x: Plan(x, tiles) for x in scans}
         self.again: dict[tuple[ir.Node, ir.Step], ir.Tensor] = {}
@@ -106,7 +134,7 @@ class Recomputed(Substitute):
                     places = tuple(place(p) for p in new.places)
                     if is_number(tensor) and isinstance(tensor, ir.Step) and tensor.scan == own:
                         tensor = step
-                    elif tensor in plan.tiles and tensor in plan.inner:
+                    elif tensor in plan.inner and (tensor in plan.tiles or ir.slice_of_input(tensor)):
                         tensor = self.lifted(plan, tensor, step)
                     elif tensor in plan.inner:
                         number = plan.results.index(tensor)
@@ -128,6 +156,7 @@ class Recomputed(Substitute):
         return made
 
 
-def recomputed(roots: list[ir.Tensor]) -> list[ir.Tensor]:
-    pass_ = Recomputed(roots)
+def recomputed(roots: list[ir.Tensor], also_cheap: bool = False) -> list[ir.Tensor]:
+    """The same results; `also_cheap`: what a few operations give is not saved, either."""
+    pass_ = Recomputed(roots, also_cheap)
     return [pass_.tensor(x) for x in roots] if pass_.plans else roots
