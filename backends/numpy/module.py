@@ -35,14 +35,15 @@ ENTRY = '''
 def entry(name, value, dtype, shape):
     """An argument as an array of the expected shape; names in the shape take their size from it."""
     value = np.asarray(value)
-    if value.dtype.kind not in ("iub" if np.dtype(dtype).kind in "ib" else "fiu"):
+    same = value.dtype == dtype
+    if not same and value.dtype.kind not in ("iub" if np.dtype(dtype).kind in "ib" else "fiu"):
         raise TypeError(f"{name}: expected {np.dtype(dtype).name}, found {value.dtype}")
     if value.ndim != len(shape):
         raise ValueError(f"{name}: expected {len(shape)} axes {shape}, found the shape {value.shape}")
     for axis, (found, wanted) in enumerate(zip(value.shape, shape)):
         if isinstance(wanted, int) and found != wanted:
             raise ValueError(f"{name}: expected {wanted} along axis {axis}, found {found}")
-    return value.astype(dtype, copy=False)
+    return value if same else value.astype(dtype)
 
 
 def below(name, value, limit):

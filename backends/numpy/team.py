@@ -150,9 +150,10 @@ def members(work):
 def share(task, arrays, others, work, space):
     """Call a task for the rows of arrays, in several threads where that pays; gives what the first member returns."""
     rows = len(arrays[0])
-    if any(len(x) != rows for x in arrays):
-        raise ValueError(f"the arrays of a batch must have as many rows each, found {[len(x) for x in arrays]}")
-    size = min(rows, members(work))
+    for x in arrays[1:]:
+        if len(x) != rows:
+            raise ValueError(f"the arrays of a batch must have as many rows each, found {[len(x) for x in arrays]}")
+    size = min(rows, members(work)) if rows > 1 else 1
     if size <= 1:
         return task(Member(rows), space, *arrays, *others)
     team = Team(size)
