@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from dslc.backends.numpy.body import Body
-from dslc.backends.numpy.lower import Line, Lowering
+from dslc.backends.numpy.function import Function, ModuleText
+from dslc.backends.numpy.lower import Lowering
 from dslc.backends.numpy.manifest import manifest, manifest_entry
 from dslc.backends.numpy.normal import use_normal
 from dslc.backends.numpy.operations import HELPERS
-from dslc.backends.numpy.sharing import Sharing, settle, shared_rows, texts
+from dslc.backends.numpy.optimizer import optimizer_functions
+from dslc.backends.numpy.parameters import init_function, one_of, parameter_table
+from dslc.backends.numpy.sharing import Sharing, settle, shared_rows
 from dslc.backends.numpy.text import DTYPES, size_code
 from dslc.backends.numpy.weights import FILE_ARRAYS, SAVE, SAVE_WITH_STATE
 
 from dslc import pipeline
 from dslc.check import program as p
-from dslc.check.dependence import tensors_in
-from dslc.fans import fans
 from dslc.incremental.derive import NoStep
 from dslc.ir import nodes as ir
-from dslc.ir.build import Builder, Unit, Value
+from dslc.ir.build import Unit
 from dslc.kernels.recompute import recomputed
-from dslc.passes.factors import gather_factors
 from dslc.passes.transform import everything
 from dslc.pipeline import GRADIENT, Lowered
 
@@ -53,120 +51,6 @@ def below(name, value, limit):
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise ValueError(f"{name}: expected 0 <= value < {limit}, found {value[at]} at {at}")
 '''
-
-
-@dataclass
-class Function:
-    """One generated function."""
-
-    name: str
-    arguments: list[str]
-    doc: str
-    lowering: Lowering
-    #: checks of the arguments, and names for what they hold
-    checks: list[str] = field(default_factory=list)
-    prologue: list[str] = field(default_factory=list)
-    epilogue: list[str] = field(default_factory=list)
-    in_space: bool = False
-    #: are its rows shared among threads?
-    sharing: Sharing | None = None
-
-    def text(self) -> str:
-        ignored = '@np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")'
-        lines = ["@in_space"] if self.in_space else []
-        lines_of_values = alive(self.lowering.lines, self.epilogue)
-        rest = [*_commented(lines_of_values), *(f"    {x}" for x in self.epilogue)]
-        if self.sharing is None:
-            lines += [ignored, f"def {self.name}({', '.join(self.arguments)}):", f'    """{self.doc}"""']
-            return "\n".join([*lines, *used([f"    {x}" for x in (*self.checks, *self.prologue)] + rest)])
-        whole, member = texts(self.name, self.arguments, self.doc, self.checks, self.sharing)
-        shared = self.sharing.shared
-        sizes = [x for x in self.checks if SIZE.fullmatch(x)] + [f"{shared.all_rows.name} = team.rows"]
-        doc = f'    """What one member of a team computes of {self.name}: its rows, `{shared.rows.name}` of all."""'
-        own = used([f"    {x}" for x in (*sizes, *self.prologue)] + rest)
-        return "\n".join([*lines, *used(whole), "", "", ignored, member, doc, *own])
-
-
-#: a line that gives a size a name
-SIZE = re.compile(r" *(\w+) = (?:\w+\.shape\[\d+\]|team\.rows)")
-
-
-def used(lines: list[str]) -> list[str]:
-    """Lines without those that name a size which no other line speaks of."""
-    code = [re.sub(r'"[^"]*"', "", x.split("  # ")[0]) for x in lines if not x.lstrip().startswith("#")]
-    found = [x for x in lines if (m := SIZE.fullmatch(x)) and sum(bool(re.search(rf"\b{m[1]}\b", y)) for y in code) < 2]
-    return [x for x in lines if x not in found]
-
-
-#: a line that gives a value a name, and what such a line may do besides
-ASSIGNMENT = re.compile(r"( *)(\w+) = (.*)")
-EFFECT = re.compile(r"\.pop\(|out=(?!space\()")
-
-
-def alive(lines: Sequence[Line], epilogue: Sequence[str]) -> list[Line]:
-    """Lines without the names that nothing reads: a rule by hand, or a loop, may not need all that it is given."""
-    left = list(lines)
-    while True:
-        words = Counter(w for text in (*(x.text for x in left), *epilogue) for w in set(re.findall(r"\w+", text)))
-        dead = {k: m for k, x in enumerate(left) if (m := ASSIGNMENT.fullmatch(x.text)) and words[m[2]] == 1}
-        if not dead:
-            return left
-        bare = {k: replace(left[k], text=m[1] + m[3]) for k, m in dead.items() if EFFECT.search(m[3])}
-        left = _without_empty_loops([bare.get(k, x) for k, x in enumerate(left) if k in bare or k not in dead])
-
-
-def _without_empty_loops(lines: Sequence[Line]) -> list[Line]:
-    """Lines without the heads of loops in which no line is left."""
-    left: list[Line] = []
-    for line in reversed(lines):
-        text = line.text
-        inside = bool(left) and _depth(left[-1].text) > _depth(text)
-        if inside or not (text.lstrip().startswith("for ") and text.endswith(":")):
-            left.append(line)
-    return left[::-1]
-
-
-def _depth(text: str) -> int:
-    return len(text) - len(text.lstrip())
-
-
-def _commented(lines: Sequence[Line]) -> list[str]:
-    """Lines with the spec line that they come from above them, once."""
-    out: list[str] = []
-    last: tuple[str, int] | None = None
-    for line in lines:
-        span = line.span
-        if span is not None and span.source.text:
-            here = (span.source.name.rsplit("/", 1)[-1], span.line)
-            if here != last:
-                spec = " ".join(span.source.line(span.line).split("#")[0].split())
-                space = line.text[: len(line.text) - len(line.text.lstrip())]
-                word = "gradient of " if line.backward else ""
-                out.append(f"    {space}# {word}{here[0]}:{here[1]}  {spec}")
-                last = here
-        comment = f"  # {line.comment}" if line.comment else ""
-        out.append(f"    {line.text}{comment}")
-    return out
-
-
-@dataclass
-class ModuleText:
-    """What a module is made of, before it is joined."""
-
-    name: str
-    source: str
-    dtype: str
-    #: what floats are kept in
-    precision: str = "f32"
-    random: bool = False
-    #: does the training step pass a space on?
-    spacious: bool = False
-    used: set[str] = field(default_factory=set)
-
-    @property
-    def half(self) -> bool:
-        """Are parameters, inputs and outputs kept in 16 bits?"""
-        return self.precision == "f16"
 
 
 def symbols(unit: Unit) -> dict[str, tuple[str, int]]:
@@ -380,19 +264,6 @@ def widened(text: ModuleText, roots: Sequence[ir.Node]) -> list[str]:
     return ["params = {name: value.astype(FLOAT) for name, value in params.items()}"] if needed else []
 
 
-def one_of(table: str, unit: Unit, path: str) -> str:
-    """How the entry of one layer is written, to be formatted with the names of the loop variables.
-
-    >>> one_of("params", Unit(layers={"block.*.W": ((0, 2),)}), "block.*.W").format("l")
-    'params[f"block.{l}.W"]'
-    """
-    parts = path.split("*")
-    text = parts[0]
-    for (first, _), part in zip(unit.layers[path], parts[1:], strict=True):
-        text += "{{{}}}" + part if first == 0 else "{{{} + " + str(first) + "}}" + part
-    return f'{table}[f"{text}"]'
-
-
 def _all_nodes(roots: Sequence[ir.Node]) -> list[ir.Node]:
     found: list[ir.Node] = []
     for node in ir.schedule(tuple(roots)):
@@ -501,253 +372,3 @@ def spacious(text: ModuleText, made: Prepared, sharing: Sharing | None) -> bool:
     text.used |= {"Space", "in_space"}
     made.arguments += ["*", "space"]
     return True
-
-
-# ---- parameters --------------------------------------------------------------------------------------
-
-
-def parameter_table(text: ModuleText, unit: Unit) -> str:
-    entries: dict[str, str] = {}
-    fan = fans(unit)
-    for path, declaration in unit.params.items():
-        shape = "".join(f"{size_code(s)}, " for s in declaration.tensor.shape).strip()
-        low = Lowering(text.dtype)
-        numbers = [Body(low, ()).scalar(Builder(unit, "inference").scalar(a, {})).code for a in declaration.init_args]
-        if declaration.initializer in ("glorot", "he", "lecun"):
-            numbers += map(size_code, fan[unit.inputs[path]])
-        rest = "".join(f", {n}" for n in numbers)
-        entries[path] = f'(({shape}), "{declaration.initializer}"{rest})'
-    lines = [f"DTYPE = {text.dtype}"]
-    if text.half:
-        lines = ["#: what parameters, inputs and outputs are kept in", "DTYPE = np.float16"]
-        lines += ["#: what is computed with; states, slots and gradients are kept in it", f"FLOAT = {text.dtype}"]
-    lines += ["", "#: parameter -> shape, initialiser, its numbers", "PARAMS = {", *table_lines(unit, entries), "}"]
-    if unit.states:
-        values: dict[str, str] = {}
-        for path, state in unit.states.items():
-            shape = "".join(f"{size_code(s)}, " for s in state.tensor.shape).strip()
-            value = Body(Lowering(text.dtype), ()).scalar(Builder(unit, "inference").scalar(state.value, {})).code
-            values[path] = f"(({shape}), {value})"
-        lines += ["", "#: state -> shape, value at the start", "STATE = {", *table_lines(unit, values), "}"]
-    return "\n".join(lines)
-
-
-LOOP_NAMES = "lkji"
-
-
-def table_lines(unit: Unit, entries: dict[str, str]) -> list[str]:
-    """The entries of a table by path; those of equal layers in one comprehension."""
-    lines: list[str] = []
-    done: set[str] = set()
-    for path, entry in entries.items():
-        if path not in unit.layers:
-            lines.append(f'    "{path}": {entry},')
-            continue
-        stem = path.rpartition("*")[0]
-        if stem in done:
-            continue
-        done.add(stem)
-        names = LOOP_NAMES[: len(unit.layers[path])]
-        shown = one_of("", unit, path).format(*names)[3:-2].rpartition("}")[0] + "}"
-        lines += ["    **{", f'        f"{shown}.{{name}}": entry']
-        for name, (_, count) in zip(names, unit.layers[path], strict=True):
-            lines.append(f"        for {name} in range({count})")
-        lines.append("        for name, entry in {")
-        for other, inner in entries.items():
-            if other in unit.layers and other.rpartition("*")[0] == stem:
-                lines.append(f'            "{other.rpartition("*")[2][1:]}": {inner},')
-        lines += ["        }.items()", "    },"]
-    return lines
-
-
-INIT = '''
-def init(seed=0):
-    """Fresh parameters; the same seed gives the same ones."""
-    params = {}
-    for number, (name, (shape, kind, *numbers)) in enumerate(PARAMS.items()):
-        count = math.prod(shape)
-        element = np.arange(count)
-        flat = 2.0 * draw(seed, number, element) - 1.0
-        normal = np.sqrt(-2.0 * np.log(np.maximum(draw(seed, number, element), 1e-7)))
-        normal *= np.cos(2.0 * np.pi * draw(seed, number, element, 1))
-        match kind:
-            case "zeros" | "given":
-                value = np.zeros(count)
-            case "ones":
-                value = np.ones(count)
-            case "constant":
-                value = np.full(count, numbers[0])
-            case "glorot":
-                value = flat * np.sqrt(6.0 / (numbers[0] + numbers[1]))
-            case "he":
-                value = normal * np.sqrt(2.0 / numbers[0])
-            case "lecun":
-                value = normal * np.sqrt(1.0 / numbers[0])
-            case "normal":
-                value = normal * (numbers[0] if numbers else 1.0)
-            case "uniform":
-                low, high = (-1.0, 1.0) if not numbers else numbers if len(numbers) == 2 else (-numbers[0], numbers[0])
-                value = low + (high - low) * (flat + 1.0) / 2.0
-            case "identity":
-                value = np.eye(*shape)
-            case "orthogonal":
-                tall = normal.reshape(shape) if shape[0] >= shape[1] else normal.reshape(shape[::-1])
-                q, r = np.linalg.qr(tall)
-                q = q * np.sign(np.diag(r))
-                value = (q if shape[0] >= shape[1] else q.T) * (numbers[0] if numbers else 1.0)
-        params[name] = value.reshape(shape).astype(DTYPE)
-'''
-
-
-def init_function(text: ModuleText, unit: Unit) -> str:
-    text.used.add("draw")
-    lines = [INIT.strip()]
-    for path, declaration in unit.params.items():
-        if declaration.value is None:
-            continue
-        low = Lowering(text.dtype)
-        builder = Builder(unit, "inference")
-        env = {index: k for k, index in enumerate(declaration.indices)}
-        shape = declaration.tensor.shape
-        node = ir.comp(shape, builder.scalar(declaration.value, env))
-        code = low.full(low.comp(node), shape, node.dtype) if isinstance(node, ir.Comp) else low.tensor(node)
-        text.used |= low.used
-        lines += ["    " + line.text for line in low.lines]
-        lines += [f'    params["{q}"][...] = {code}' for q in unit.paths(path)]
-    lines.append("    return params")
-    if unit.states:
-        lines += ["", "", "def init_state():", '    """States as they are before the first step."""']
-        kind = "FLOAT" if text.half else "DTYPE"
-        lines.append(f"    return {{name: np.full(shape, value, {kind}) for name, (shape, value) in STATE.items()}}")
-    return "\n".join(lines)
-
-
-# ---- the optimiser ---------------------------------------------------------------------------------------
-
-
-#: what a number that the optimiser reads or writes counts, in operations of a matrix product
-UPDATE = 100
-
-
-def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.Instance, unit: Unit) -> list[str]:
-    """The update of one parameter, elementwise, and the training step around it."""
-    own = Unit()
-    builder = Builder(own, "training")
-    low = Lowering(text.dtype)
-    low.taken -= {"params", "state", "seed"}
-    slots = [s.tensor.name for s in optimizer.states]
-    arguments: list[str] = []
-    for tensor in optimizer.inputs:
-        node = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, tensor.shape))
-        builder.values[tensor] = Value(node, False)
-        low.names[node] = low.fresh(tensor.name)
-        arguments.append(tensor.name)
-    for state in optimizer.states:
-        tensor = state.tensor
-        node = ir.intern(ir.Input(tensor.name, "state", tensor.dtype, tensor.shape))
-        builder.values[tensor] = Value(node, False)
-        low.names[node] = low.fresh(tensor.name)
-    builder.statements(optimizer.body)
-    updates = gather_factors(own.updates)
-    arrays = {name: node for node, name in low.names.items() if name in ("param", *slots)}
-    low.memory.targets = {node: arrays[name] for name, node in updates.items() if isinstance(arrays[name], ir.Input)}
-    low.may_block = False
-    low.run(list(updates.values()))
-    text.used |= low.used
-    used = "\n".join(line.text for line in low.lines)
-    needed = ["param", "grad", *(a for a in arguments if a not in ("param", "grad") and re.search(rf"\b{a}\b", used))]
-    lines = [f"def {optimizer.name}({', '.join([*needed, *slots])}):"]
-    lines.append(
-        '    """One step of the optimiser for one parameter: its new value and those of the slots, in place."""'
-    )
-    lines += _commented(low.lines)
-    for name, node in updates.items():
-        if low.tensor(node) != name:
-            lines.append(f"    {name}[...] = {low.tensor(node)}")
-    hyper = {}
-    for tensor in optimizer.inputs:
-        if tensor.name in ("param", "grad", "step", "grad_norm"):
-            continue
-        given = train.optimizer_args.get(tensor.name)
-        hyper[tensor.name] = repr(_default(optimizer, tensor.name)) if given is None else _stepped(text, given)
-    inputs = [n for n, x in unit.inputs.items() if x.role == "input"]
-    step = ["@in_space"] if text.spacious else []
-    step.append(f"def train_step({', '.join(['params', 'opt', *inputs, *(['*', 'space'] if text.spacious else [])])}):")
-    step.append('    """Loss, gradients and update in one, in place; `opt` also carries the loss and the metrics."""')
-    counted = "step" in needed or text.random or any(re.search(r"\bstep\b", x) for x in hyper.values())
-    step.append(f'    {"step = " if counted else ""}opt["step"] = opt["step"] + 1')
-    call = ["params", *inputs]
-    if unit.states:
-        call.append('opt["state"]')
-    if text.random:
-        call.append('seed=opt["seed"] + step')
-    if text.spacious:
-        call.append("space=space")
-    target = "state" if unit.states else "_"
-    step.append(f'    opt["loss"], grads, opt["metrics"], {target} = loss_grad_metrics({", ".join(call)})')
-    if unit.states:
-        step.append('    opt["state"].update(state)')
-    if "grad_norm" in needed:
-        step.append("    grad_norm = np.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
-    keywords = [f"{n}={n if n in ('step', 'grad_norm') else hyper[n]}" for n in needed if n not in ("param", "grad")]
-    # a gradient may be a transposed view, and is only read; the others are written to in place
-    first = 'opt["param"][name]' if text.half else "params[name]"
-    flat = [first, "np.ascontiguousarray(grad)", *(f'opt["{s}"][name]' for s in slots)]
-    names = ["param", "grad", *slots]
-    listed = f"({', '.join(flat)})"
-    step.append("    flat = {")
-    step.append(f"        name: [x.reshape(-1, copy=False) for x in {listed}]")
-    step.append("        for name, grad in grads.items()")
-    step += ["    }", "", "    def update(name, part):"]
-    step.append(f"        {', '.join(names)} = (x[part] for x in flat[name])")
-    given = [*names[:2], *keywords, *(f"{s}={s}" for s in slots)]
-    step += [f"        {optimizer.name}({', '.join(given)})", ""]
-    pieces = f"for part in {low.helper('row_blocks')}(x.size, 1)"
-    step.append(f"    parts = [(name, part) for name, (x, *_) in flat.items() {pieces}]")
-    work = f"{UPDATE * (len(names) + len(slots) + 1)} * sum(x.size for x, *_ in flat.values())"
-    step.append(f"    {low.helper('divide')}(update, parts, {work})")
-    if text.half:
-        step += ["    for name in grads:", '        params[name][...] = opt["param"][name]']
-    text.used |= low.used
-    step.append("    return params, opt")
-    start = ["def init_opt(params, seed=0):", '    """The optimiser before its first step."""']
-    start.append("    return {")
-    start.append('        "step": 0,')
-    start.append('        "seed": seed,')
-    if text.half:
-        start.append("        # parameters as the update sees them: small steps would be lost in 16 bits")
-        start.append('        "param": {name: value.astype(FLOAT) for name, value in params.items()},')
-    kept = ", FLOAT" if text.half else ""
-    plain = Lowering(text.dtype)
-    for tensor in optimizer.inputs:
-        plain.names[builder.values[tensor].tensor] = hyper.get(tensor.name, tensor.name)
-    starts = {s.tensor.name: Body(plain, ()).scalar(builder.scalar(s.value, {})).code for s in optimizer.states}
-    for s in slots:
-        value = starts[s]
-        made = f"np.zeros_like(value{kept})" if value in ("0", "0.0") else f"np.full_like(value, {value}{kept})"
-        start.append(f'        "{s}": {{name: {made} for name, value in params.items()}},')
-    if unit.states:
-        start.append('        "state": init_state(),')
-    start.append("    }")
-    grad = [
-        "def loss_and_grad(params, *inputs, **options):",
-        '    """The loss of a batch and its gradients by parameter."""',
-    ]
-    grad.append("    loss, grads, _, _ = loss_grad_metrics(params, *inputs, **options)")
-    grad.append("    return loss, grads")
-    return ["\n".join(x) for x in (lines, start, grad, step)]
-
-
-def _default(optimizer: p.Instance, name: str) -> object:
-    return getattr(optimizer.statics[name], "value", None)
-
-
-def _stepped(text: ModuleText, given: p.Expr) -> str:
-    """An argument of the optimiser, which may depend on the number of the step."""
-    builder = Builder(Unit(), "training")
-    low = Lowering(text.dtype)
-    for tensor in tensors_in([given]):
-        node = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, ()))
-        builder.values[tensor] = Value(node, False)
-        low.names[node] = tensor.name
-    return Body(low, ()).scalar(builder.scalar(given, {})).code

@@ -11,8 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from dslc.backends.numpy.body import Body
+from dslc.backends.numpy.function import Function, ModuleText
 from dslc.backends.numpy.lower import Lowering
-from dslc.backends.numpy.module import Function, ModuleText, bind_params, bounds, needs, one_of, uses_random, widened
+from dslc.backends.numpy.module import bind_params, bounds, needs, uses_random, widened
+from dslc.backends.numpy.parameters import one_of
 from dslc.backends.numpy.text import DTYPES, atom, size_code
 
 from dslc.check import program as p

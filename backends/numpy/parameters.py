@@ -1,0 +1,141 @@
+"""The parameters and states of a module: tables of their shapes, and `init`."""
+
+from __future__ import annotations
+
+from dslc.backends.numpy.body import Body
+from dslc.backends.numpy.function import ModuleText
+from dslc.backends.numpy.lower import Lowering
+from dslc.backends.numpy.text import size_code
+
+from dslc.fans import fans
+from dslc.ir import nodes as ir
+from dslc.ir.build import Builder, Unit
+
+
+def one_of(table: str, unit: Unit, path: str) -> str:
+    """How the entry of one layer is written, to be formatted with the names of the loop variables.
+
+    >>> one_of("params", Unit(layers={"block.*.W": ((0, 2),)}), "block.*.W").format("l")
+    'params[f"block.{l}.W"]'
+    """
+    parts = path.split("*")
+    text = parts[0]
+    for (first, _), part in zip(unit.layers[path], parts[1:], strict=True):
+        text += "{{{}}}" + part if first == 0 else "{{{} + " + str(first) + "}}" + part
+    return f'{table}[f"{text}"]'
+
+
+def parameter_table(text: ModuleText, unit: Unit) -> str:
+    entries: dict[str, str] = {}
+    fan = fans(unit)
+    for path, declaration in unit.params.items():
+        shape = "".join(f"{size_code(s)}, " for s in declaration.tensor.shape).strip()
+        low = Lowering(text.dtype)
+        numbers = [Body(low, ()).scalar(Builder(unit, "inference").scalar(a, {})).code for a in declaration.init_args]
+        if declaration.initializer in ("glorot", "he", "lecun"):
+            numbers += map(size_code, fan[unit.inputs[path]])
+        rest = "".join(f", {n}" for n in numbers)
+        entries[path] = f'(({shape}), "{declaration.initializer}"{rest})'
+    lines = [f"DTYPE = {text.dtype}"]
+    if text.half:
+        lines = ["#: what parameters, inputs and outputs are kept in", "DTYPE = np.float16"]
+        lines += ["#: what is computed with; states, slots and gradients are kept in it", f"FLOAT = {text.dtype}"]
+    lines += ["", "#: parameter -> shape, initialiser, its numbers", "PARAMS = {", *table_lines(unit, entries), "}"]
+    if unit.states:
+        values: dict[str, str] = {}
+        for path, state in unit.states.items():
+            shape = "".join(f"{size_code(s)}, " for s in state.tensor.shape).strip()
+            value = Body(Lowering(text.dtype), ()).scalar(Builder(unit, "inference").scalar(state.value, {})).code
+            values[path] = f"(({shape}), {value})"
+        lines += ["", "#: state -> shape, value at the start", "STATE = {", *table_lines(unit, values), "}"]
+    return "\n".join(lines)
+
+
+LOOP_NAMES = "lkji"
+
+
+def table_lines(unit: Unit, entries: dict[str, str]) -> list[str]:
+    """The entries of a table by path; those of equal layers in one comprehension."""
+    lines: list[str] = []
+    done: set[str] = set()
+    for path, entry in entries.items():
+        if path not in unit.layers:
+            lines.append(f'    "{path}": {entry},')
+            continue
+        stem = path.rpartition("*")[0]
+        if stem in done:
+            continue
+        done.add(stem)
+        names = LOOP_NAMES[: len(unit.layers[path])]
+        shown = one_of("", unit, path).format(*names)[3:-2].rpartition("}")[0] + "}"
+        lines += ["    **{", f'        f"{shown}.{{name}}": entry']
+        for name, (_, count) in zip(names, unit.layers[path], strict=True):
+            lines.append(f"        for {name} in range({count})")
+        lines.append("        for name, entry in {")
+        for other, inner in entries.items():
+            if other in unit.layers and other.rpartition("*")[0] == stem:
+                lines.append(f'            "{other.rpartition("*")[2][1:]}": {inner},')
+        lines += ["        }.items()", "    },"]
+    return lines
+
+
+INIT = '''
+def init(seed=0):
+    """Fresh parameters; the same seed gives the same ones."""
+    params = {}
+    for number, (name, (shape, kind, *numbers)) in enumerate(PARAMS.items()):
+        count = math.prod(shape)
+        element = np.arange(count)
+        flat = 2.0 * draw(seed, number, element) - 1.0
+        normal = np.sqrt(-2.0 * np.log(np.maximum(draw(seed, number, element), 1e-7)))
+        normal *= np.cos(2.0 * np.pi * draw(seed, number, element, 1))
+        match kind:
+            case "zeros" | "given":
+                value = np.zeros(count)
+            case "ones":
+                value = np.ones(count)
+            case "constant":
+                value = np.full(count, numbers[0])
+            case "glorot":
+                value = flat * np.sqrt(6.0 / (numbers[0] + numbers[1]))
+            case "he":
+                value = normal * np.sqrt(2.0 / numbers[0])
+            case "lecun":
+                value = normal * np.sqrt(1.0 / numbers[0])
+            case "normal":
+                value = normal * (numbers[0] if numbers else 1.0)
+            case "uniform":
+                low, high = (-1.0, 1.0) if not numbers else numbers if len(numbers) == 2 else (-numbers[0], numbers[0])
+                value = low + (high - low) * (flat + 1.0) / 2.0
+            case "identity":
+                value = np.eye(*shape)
+            case "orthogonal":
+                tall = normal.reshape(shape) if shape[0] >= shape[1] else normal.reshape(shape[::-1])
+                q, r = np.linalg.qr(tall)
+                q = q * np.sign(np.diag(r))
+                value = (q if shape[0] >= shape[1] else q.T) * (numbers[0] if numbers else 1.0)
+        params[name] = value.reshape(shape).astype(DTYPE)
+'''
+
+
+def init_function(text: ModuleText, unit: Unit) -> str:
+    text.used.add("draw")
+    lines = [INIT.strip()]
+    for path, declaration in unit.params.items():
+        if declaration.value is None:
+            continue
+        low = Lowering(text.dtype)
+        builder = Builder(unit, "inference")
+        env = {index: k for k, index in enumerate(declaration.indices)}
+        shape = declaration.tensor.shape
+        node = ir.comp(shape, builder.scalar(declaration.value, env))
+        code = low.full(low.comp(node), shape, node.dtype) if isinstance(node, ir.Comp) else low.tensor(node)
+        text.used |= low.used
+        lines += ["    " + line.text for line in low.lines]
+        lines += [f'    params["{q}"][...] = {code}' for q in unit.paths(path)]
+    lines.append("    return params")
+    if unit.states:
+        lines += ["", "", "def init_state():", '    """States as they are before the first step."""']
+        kind = "FLOAT" if text.half else "DTYPE"
+        lines.append(f"    return {{name: np.full(shape, value, {kind}) for name, (shape, value) in STATE.items()}}")
+    return "\n".join(lines)
