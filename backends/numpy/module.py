@@ -39,7 +39,7 @@ def entry(name, value, dtype, shape):
     if value.ndim != len(shape):
         raise ValueError(f"{name}: expected {len(shape)} axes {shape}, found the shape {value.shape}")
     for axis, (found, wanted) in enumerate(zip(value.shape, shape)):
-        if isinstance(wanted, int) and found != wanted:
+        if found != wanted and isinstance(wanted, int):
             raise ValueError(f"{name}: expected {wanted} along axis {axis}, found {found}")
     return value if same else value.astype(dtype)
 

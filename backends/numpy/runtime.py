@@ -215,18 +215,49 @@ ONE = np.array(1, np.float32)
 NORMAL_TAIL = np.array(-3.5, np.float32)
 
 
-def normal_cdf(x):
-    """The chance of a normal number below x, erfc(-x / sqrt(2)) / 2; float32 takes the short way from -3.5 on."""
-    if x.dtype != np.float32:
-        return 0.5 * erfc(x / -math.sqrt(2))
+def odds_and_one(x):
+    """1 / normal_cdf(x) for float32, from -3.5 on."""
     y = np.asarray(polynomial(x * x, NORMAL))
     y *= x
     np.exp(y, y)
     y += ONE
+    return y
+
+
+def normal_tail(x):
+    """The places where x is below -3.5, with x and normal_cdf(x) there: one by one where there are few."""
+    below = x < NORMAL_TAIL
+    count = np.count_nonzero(below)
+    if not count:
+        return ()
+    where = below.ravel().nonzero()[0]
+    x = x.reshape(-1)[where]
+    if count < 64:
+        few = zip(where.tolist(), x.tolist(), strict=True)
+        return [(k, a, 0.5 * math.erfc(a / -math.sqrt(2))) for k, a in few]
+    x = x.astype(np.float64)
+    return ((where, x, 0.5 * far_erfc(x / -math.sqrt(2))),)
+
+
+def normal_cdf(x):
+    """The chance of a normal number below x, erfc(-x / sqrt(2)) / 2; float32 takes the short way from -3.5 on."""
+    if x.dtype != np.float32:
+        return 0.5 * erfc(x / -math.sqrt(2))
+    y = odds_and_one(x)
     np.divide(ONE, y, y)
-    tail = (x < NORMAL_TAIL).ravel().nonzero()[0]
-    if tail.size:
-        y.reshape(-1)[tail] = 0.5 * far_erfc(x.reshape(-1)[tail].astype(np.float64) / -math.sqrt(2))
+    for where, _, chance in normal_tail(x):
+        y.flat[where] = chance
+    return y
+
+
+def gelu(x, out=None):
+    """x normal_cdf(x), in one pass less; the place of the result may be that of x."""
+    if x.dtype != np.float32:
+        return np.multiply(x, normal_cdf(x), out=out)
+    y, tail = odds_and_one(x), normal_tail(x)
+    y = np.divide(x, y, y if out is None else out)
+    for where, a, chance in tail:
+        y.flat[where] = a * chance
     return y
 
 

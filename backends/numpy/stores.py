@@ -22,7 +22,7 @@ from dslc.sizes import Size
 #: operations that take a place for their result: the function of NumPy, and the sign that does it in place
 UFUNCS: dict[str, tuple[str, str]] = {
     "+": ("np.add", "+="), "-": ("np.subtract", "-="), "*": ("np.multiply", "*="), "/": ("np.divide", "/="),
-    "neg": ("np.negative", ""), "relu": ("np.maximum", ""),
+    "neg": ("np.negative", ""), "relu": ("np.maximum", ""), "gelu": ("gelu", ""),
     **{name: (text, "") for name, text in FUNCTIONS.items() if text.startswith("np.") and text != "np.where"},
 }  # fmt: skip
 
@@ -95,7 +95,11 @@ class Store(Body):
         return s.tensor is target or (low.inlined(s.tensor) and target in low.memory.needs(s.tensor))
 
     def first(self, s: ir.Op, place: str) -> str:
-        return f"{UFUNCS[s.name][0]}({self.arguments(s)}, out={place})"
+        return f"{self.function(s.name)}({self.arguments(s)}, out={place})"
+
+    def function(self, name: str) -> str:
+        text = UFUNCS[name][0]
+        return text if text.startswith("np.") else self.lowering.helper(text)
 
     def spine(self, root: ir.Scalar) -> list[ir.Scalar]:
         """Operations that can run one after the other at one place, the last one first; none if not even the last."""
@@ -141,9 +145,9 @@ class Store(Body):
         return ", ".join([*codes, "0"] if s.name == "relu" else codes)
 
     def in_place(self, s: ir.Op, known: ir.Scalar, name: str) -> str:
-        function, sign = UFUNCS[s.name]
+        sign = UFUNCS[s.name][1]
         if sign and (s.args[0] is known or s.name in ("+", "*")):
             other = s.args[1] if s.args[0] is known else s.args[0]
             text = self.scalar(other, self.uses)
             return f"{name} {sign} {self.lowering.expand(text, tuple(range(len(self.sizes)))).code}"
-        return f"{function}({self.arguments(s, known, name)}, out={name})"
+        return f"{self.function(s.name)}({self.arguments(s, known, name)}, out={name})"

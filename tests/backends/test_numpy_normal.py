@@ -58,3 +58,43 @@ def test_limits_and_not_a_number(tmp_path: Path, dtype: str) -> None:
     x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -1e30, -1e-30])
     found = m.forward({}, x)["p"]
     np.testing.assert_allclose(found, [3, 3, 6, 0, np.nan, 6, 0, 3], rtol=1e-6)
+
+
+TURNED = """
+model m(x: f32[N, K]) -> (y: [K, N], z: [N, K]):
+    y[k, n] = gelu(x[n, k])
+    z[n, k] = gelu(x[n, k] * 2)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_gelu_has_one_function_where_nothing_else_needs_the_normal_distribution(tmp_path: Path, dtype: str) -> None:
+    file = tmp_path / "turned.dsl"
+    file.write_text(TURNED, encoding="utf-8")
+    text = compile_text(file, dtype=dtype)
+    body = text.split("def forward_of_rows(")[1].split("\ndef ")[0]
+    assert "gelu(x" in body and "normal_cdf" not in body
+    module = ModuleType("compiled")
+    exec(compile(text, "compiled.py", "exec"), module.__dict__)
+    rng = np.random.default_rng(0)
+    for rows, columns in ((3, 5), (40, 30), (1, 1), (700, 800)):
+        x = rng.normal(size=(rows, columns)).astype(module.DTYPE) * 4  # many in the tail
+        x = np.clip(x, -6, None)
+        for given in (x, np.asfortranarray(x)):
+            found = module.forward({}, given)
+            exact = x.astype(np.float64)
+            tolerance = 3e-6 if dtype == "f32" else 1e-13
+            np.testing.assert_allclose(found["y"], (exact * ndtr(exact)).T, rtol=tolerance)
+            np.testing.assert_allclose(found["z"], 2 * exact * ndtr(2 * exact), rtol=tolerance)
+
+
+def test_gelu_may_put_its_result_where_its_argument_lies(tmp_path: Path) -> None:
+    file = tmp_path / "turned.dsl"
+    file.write_text(TURNED, encoding="utf-8")
+    module = ModuleType("compiled")
+    exec(compile(compile_text(file), "compiled.py", "exec"), module.__dict__)
+    x = np.linspace(-12, 6, 1000, dtype=np.float32)
+    exact = x.astype(np.float64) * ndtr(x.astype(np.float64))
+    with np.errstate(over="ignore"):
+        assert module.gelu(x, out=x) is x
+    np.testing.assert_allclose(x, exact, rtol=3e-6)
