@@ -124,6 +124,8 @@ class Body:
         several = ["_".join(read[:k]) for k in range(1, len(read) + 1)]
         name = low.fresh(*(f"{word}_{x}" for x in (*several, *read[1:], f"for_{self.lowering.target}")))
         low.line(f"{name} = {text.code}")
+        if low.rows and is_float(s.dtype):
+            low.row_shapes[name] = tuple(self.sizes[n] for n in text.axes)
         named = low.shared[self.key(s)] = Text(name, text.axes)
         return named
 

@@ -6,11 +6,12 @@ import builtins
 import keyword
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dslc.backends.numpy.blocks import Block, contents, extent, is_large, is_worth_a_line, plan
 from dslc.backends.numpy.body import Body, is_plain
+from dslc.backends.numpy.in_place import in_place
 from dslc.backends.numpy.loops import Loops
 from dslc.backends.numpy.memory import Memory
 from dslc.backends.numpy.operations import HELPERS
@@ -20,6 +21,7 @@ from dslc.backends.numpy.sums import Sums, natural
 from dslc.backends.numpy.text import ATOM, DTYPES, PLUS, Text, atom, bare, size_code
 
 from dslc.autodiff.reverse import COSTLY
+from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_lines
 from dslc.passes.products import split
@@ -153,6 +155,8 @@ class Lowering(Loops, Others):
     #: in a block: where its loop begins, and what is computed before it
     loop_at: int = 0
     fixed: dict[tuple[ir.Scalar, tuple[Size, ...]], Text] = field(default_factory=dict)
+    #: in a block: the shapes of the floats that it computes for its rows
+    row_shapes: dict[str, tuple[Size, ...]] = field(default_factory=dict)
     may_block: bool = True
     forward: set[ir.Node] | None = None
     parts: dict[ir.Node, dict[int, ir.Part]] = field(default_factory=dict)
@@ -296,7 +300,7 @@ class Lowering(Loops, Others):
         widest = max(shown, key=lambda x: len(extent(x)))
         sizes = [s for n, s in enumerate(extent(widest)) if n != block.members[widest]]
         width = " * ".join(atom(size_code(s)) for s in sizes) or "1"
-        self.loop_at, self.fixed = len(self.lines), {}
+        self.loop_at, self.fixed, self.row_shapes = len(self.lines), {}, {}
         self.line(f"for {self.rows} in {self.helper('row_blocks')}({size_code(block.rows)}, {width}):")
         self.indent += 1
         outer_common, outer_shared = self.common, self.shared
@@ -306,6 +310,7 @@ class Lowering(Loops, Others):
         self.common, self.shared = outer_common, outer_shared
         space = "    " * self.indent
         start = self.loop_at + 1
+        self.lines[start:] = self.computed_in_place(self.lines[start:])
         if any(re.search(rf"\b{self.count}\b", line.text) for line in self.lines[start:]):
             text = f"{space}{self.count} = {self.rows}.stop - {self.rows}.start"
             self.lines.insert(start, Line(text, "", None, self.backward))
@@ -319,6 +324,14 @@ class Lowering(Loops, Others):
         for x in block.members:
             if isinstance(x, ir.Reshape) and (x in self.roots or self.used_outside(x, block)):
                 self.statement(x)
+
+    def computed_in_place(self, lines: Sequence[Line]) -> list[Line]:
+        found = in_place([x.text for x in lines], self.row_shapes)
+        out: list[Line] = []
+        for line, texts in zip(lines, found, strict=True):
+            out.append(replace(line, text=texts[0]))
+            out += [Line(text, "", None, line.backward) for text in texts[1:]]
+        return out
 
     def before_rows(self, body: Body, s: ir.Scalar) -> Text:
         """A part of a formula that is the same in all rows: a line before the loop."""
@@ -362,6 +375,8 @@ class Lowering(Loops, Others):
         else:
             self.local.add(x)
             self.assign(x, code)
+            if is_float(x.dtype):
+                self.row_shapes[self.names[x]] = (symbol(self.count), *x.shape[1:])
 
     def zeros(self, node: ir.Tensor) -> str:
         shape = ", ".join(size_code(s) for s in node.shape) + ("," if len(node.shape) == 1 else "")
