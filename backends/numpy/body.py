@@ -56,6 +56,16 @@ def values_in(s: ir.Scalar) -> list[ir.Tensor]:
     return list(found)
 
 
+def guarded_by(s: ir.Op) -> str:
+    """What a choice between a value and a number makes sure of."""
+    match s:
+        case ir.Op(name="select", args=(ir.Op(name="isfinite", args=(x,)), y, ir.Const())) if x is y:
+            return "finite"
+        case ir.Op(name="select", args=(ir.Op(name="==", args=(x, zero)), ir.Const(), y)) if x is y and is_zero(zero):
+            return "nonzero"
+    return ""
+
+
 @dataclass
 class Body:
     """Scalars of one comprehension as arrays over its variables."""
@@ -118,7 +128,7 @@ class Body:
         low = self.lowering
         if not text.axes or re.fullmatch(r"\w+", text.code):
             return text
-        word = WORDS.get(s.name, s.name if s.name.isidentifier() else "test")
+        word = guarded_by(s) or WORDS.get(s.name, s.name if s.name.isidentifier() else "test")
         known = [low.names.get(low.slices.get(x, x), "") for x in values_in(s)]
         read = list(dict.fromkeys(x for x in known if re.fullmatch(r"\w+", x))) or [self.lowering.target]
         several = ["_".join(read[:k]) for k in range(1, len(read) + 1)]

@@ -256,11 +256,10 @@ class Lowering(Loops, Others):
 
     def statements(self, order: Sequence[ir.Node]) -> None:
         order = [x for x in together_late(beside(order)) if x not in self.names]
-        plain: list[ir.Comp] = []
         items = plan(order, self.inlined) if self.may_block else list(order)
-        for item in items:
-            if isinstance(item, ir.Comp):
-                plain.append(item)
+        blocks = [x for x in items if isinstance(x, Block)]
+        blocked = {y for block in blocks for x in block.members for y in contents(x, self.inlined)}
+        plain = [x for x in order if isinstance(x, ir.Comp) and x not in blocked]
         outer = self.common, self.shared, self.windows
         self.common, self.shared, self.windows = common(plain), dict(self.shared), dict(self.windows)
         for item, ended in zip(items, self.memory.ends(items), strict=True):

@@ -273,11 +273,13 @@ def _last(name: str) -> str:
 
 def _described(node: ir.Comp) -> str:
     """What is done to the first named value in a formula. Empty where there is none."""
-    reads = [s.tensor for s in ir.scalars(node.body) if isinstance(s, ir.Read)]
+    reads = [s.tensor for s in _from_the_left(node.body) if isinstance(s, ir.Read)]
     of = next((x.name for x in reads if x.name and not isinstance(x, ir.Step)), "")
     body = node.body
     if not of or isinstance(body, ir.Const | ir.SizeOf | ir.Var | ir.Rand):
         return ""
+    if node.op is not None and isinstance(body, ir.Op) and body.name.isidentifier() and body.name not in OPERATIONS:
+        return f"{node.op}_{body.name}_{of}"
     if node.op is not None:
         return f"{node.op}_{of}"
     if isinstance(body, ir.Read):
@@ -285,6 +287,18 @@ def _described(node: ir.Comp) -> str:
     if body.name in ("*", "/") and len(reads) == 1 and not any(isinstance(x, ir.Op) for x in body.args):
         return f"{of}_scaled"
     return f"{OPERATIONS.get(body.name, body.name)}_{of}"
+
+
+def _from_the_left(root: ir.Scalar) -> Iterator[ir.Scalar]:
+    """The scalars of a formula as one reads it, each once."""
+    seen: set[ir.Scalar] = set()
+    stack = [root]
+    while stack:
+        s = stack.pop()
+        if s not in seen:
+            seen.add(s)
+            yield s
+            stack += reversed(ir.operands(s))
 
 
 def _viewed(node: ir.Node) -> ir.Tensor | None:
