@@ -61,12 +61,16 @@ def common(nodes: Sequence[ir.Comp]) -> set[ir.Scalar]:
     """The costly scalars that several nodes contain, without those inside of others that are as common."""
     counts: dict[ir.Scalar, int] = {}
     costly: set[ir.Scalar] = set()
+    reading: set[ir.Scalar] = set()  # tests of positions alone cost nothing
     above: dict[ir.Scalar, set[ir.Scalar]] = {}
     for node in nodes:
         for s in ir.scalars(natural(node)[0]):
+            if isinstance(s, ir.Read) or any(x in reading for x in ir.operands(s)):
+                reading.add(s)
             if isinstance(s, ir.Op):
                 counts[s] = counts.get(s, 0) + 1
-                if s.name in COSTLY or s.name in ("select", "==") or any(x in costly for x in s.args):
+                chosen = s.name in ("select", "==") and s in reading
+                if s.name in COSTLY or chosen or any(x in costly for x in s.args):
                     costly.add(s)
             for x in ir.operands(s):
                 above.setdefault(x, set()).add(s)

@@ -19,6 +19,7 @@ from dslc.backends.numpy.weights import FILE_ARRAYS, SAVE, SAVE_WITH_STATE
 
 from dslc import pipeline
 from dslc.check import program as p
+from dslc.guards import needs
 from dslc.incremental.derive import NoStep
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
@@ -191,7 +192,7 @@ def prepare(
             checks.append(f"{name} = {rounding}")
     for symbol, (name, axis) in where.items():
         checks.append(f"{symbol} = {name}.shape[{axis}]")
-    checks += needs(unit, instance.where)
+    checks += needs(unit, instance.where, size_code)
     checks += bounds(unit, instance.inputs)
     prologue: list[str] = []
     if states:
@@ -215,22 +216,6 @@ def bounds(unit: Unit, tensors: Sequence[p.Tensor]) -> list[str]:
     for tensor in tensors:
         if tensor.below is not None and tensor.name in unit.inputs:
             lines.append(f'below("{tensor.name}", {tensor.name}, {size_code(tensor.below)})')
-    return lines
-
-
-def needs(unit: Unit, where: Sequence[p.SizeCondition]) -> list[str]:
-    """Lines that check what the `where` of a spec says of sizes that are read off the inputs."""
-    known = symbols(unit)
-    lines: list[str] = []
-    for condition in where:
-        sides = [x for x in (condition.left, condition.right) if not isinstance(x, int)]
-        names = sorted({s.name for x in sides for s in x.free_symbols})
-        if all(name in known for name in names):
-            left, right, span = size_code(condition.left), size_code(condition.right), condition.span
-            test = f"({left}) % ({right}) == 0" if condition.op == "%" else f"{left} {condition.op} {right}"
-            text = f"{span.source.name.rsplit('/', 1)[-1]}:{span.line} needs {' '.join(span.text.split())}, found "
-            found = ", ".join(f"{name} = {{{name}}}" for name in names)
-            lines += [f"if not {test}:", f'    raise ValueError({text!r} + f"{found}")']
     return lines
 
 

@@ -13,13 +13,14 @@ from collections.abc import Mapping, Sequence
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.function import Function, ModuleText
 from dslc.backends.numpy.lower import Lowering
-from dslc.backends.numpy.module import bind_params, bounds, needs, uses_random, widened
+from dslc.backends.numpy.module import bind_params, bounds, uses_random, widened
 from dslc.backends.numpy.parameters import one_of
 from dslc.backends.numpy.text import DTYPES, atom, size_code
 
 from dslc.check import program as p
-from dslc.incremental.cache import Slot
-from dslc.incremental.program import StepProgram, open_sizes
+from dslc.guards import needs
+from dslc.incremental.cache import Slot, is_entry, is_stacked, layers, newest
+from dslc.incremental.program import StepProgram, bounded, grows, open_sizes
 from dslc.ir import nodes as ir
 
 
@@ -30,10 +31,10 @@ class Stepping(Lowering):
         base = node.base
         if base is not None and is_entry(base):
             name = self.names[node] = self.tensor(base)
-            axis, place = _newest(node)
-            self.line(f"{name}[{', '.join([*[':'] * axis, place])}] = {self.element(node)}", "", node.span)
+            axis, place = newest(node)
+            self.line(f"{name}[{', '.join([*[':'] * axis, size_code(place)])}] = {self.element(node)}", "", node.span)
         elif isinstance(base, ir.Comp) and isinstance(base.body, ir.Read) and is_entry(base.body.tensor):
-            axis, _ = _newest(node)
+            axis, _ = newest(node)
             before, cut = self.tensor(base.body.tensor), ", ".join([*[":"] * axis, "1:"])
             new = ", ".join([*[":"] * axis, "None"])
             self.assign(node, f"np.concatenate(({before}[{cut}], {atom(self.element(node))}[{new}]), axis={axis})")
@@ -70,27 +71,6 @@ def leaves(low: Lowering, cache: str, slot: Slot, value: ir.Tensor) -> list[ir.N
     return [inner] if inner is outer else [outer.of]
 
 
-def layers(slot: Slot) -> tuple[ir.Scan, ...]:
-    """The loops around an entry for whose passes it is kept one by one; they stand outside of all scans."""
-    return tuple(x for x in slot.loops if x.name == "layers")
-
-
-def is_entry(node: ir.Node) -> bool:
-    """Is a node an entry of the cache, or that of one pass of a loop?"""
-    if isinstance(node, ir.Comp) and ir.slice_of_input(node):
-        assert isinstance(node.body, ir.Read)
-        node = node.body.tensor
-    return isinstance(node, ir.Input) and node.role == "cache"
-
-
-def _newest(node: ir.Scatter) -> tuple[int, str]:
-    """The axis of the positions, and where the newest goes."""
-    for axis, place in enumerate(node.places):
-        if isinstance(place, ir.Affine) and not place.terms:
-            return axis, size_code(place.offset)
-    raise AssertionError("an entry of the cache grows at one position")
-
-
 def step_functions(text: ModuleText, model: p.Instance, program: StepProgram) -> list[str]:
     """The texts of `init_cache` and `step`."""
     return [_init_cache(text, model, program), _step(text, model, program)]
@@ -100,13 +80,6 @@ def _names(low: Lowering, program: StepProgram, inputs: Sequence[str]) -> tuple[
     """What the cache and the room that it has are called: an input may have one of these names."""
     low.taken |= {s.name for s in open_sizes(program.unit)} | set(inputs)
     return low.fresh("cache"), next(x for x in ("length", "room", "room_for_positions") if x not in low.taken)
-
-
-def bounded(model: p.Instance, program: StepProgram) -> bool:
-    """Must the number of positions be known when the cache is made?"""
-    sides = [x for c in model.where for x in (c.left, c.right) if not isinstance(x, int)]
-    limited = any(program.length in x.free_symbols for x in sides)
-    return limited or any(x.kind == "history" for x in program.slots)
 
 
 def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
@@ -127,8 +100,8 @@ def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> st
     limited = bounded(model, program)
     prologue += [f"{symbol} = {code}" for symbol, code in sizes.items()]
     prologue += [f"{length} = {room}"] if limited else []
-    prologue += needs(unit, model.where)
-    prologue += bounds(unit, [x for x in model.inputs if x.name in fixed and (limited or not _grows(x, program))])
+    prologue += needs(unit, model.where, size_code)
+    prologue += bounds(unit, [x for x in model.inputs if x.name in fixed and (limited or not grows(x, program))])
     roots = _start_roots(low, cache, program)
     state = _states(low, program, roots, prologue)
     prologue += [*widened(text, roots), *bind_params(low, unit, roots)]
@@ -154,11 +127,6 @@ def _start_roots(low: Lowering, cache: str, program: StepProgram) -> list[ir.Nod
         if start is not None:
             roots += leaves(low, cache, slot, start) if layers(slot) and is_stacked(slot, start) else [start]
     return roots
-
-
-def is_stacked(slot: Slot, start: ir.Tensor) -> bool:
-    """Does the start of an entry differ from pass to pass of the loops around it?"""
-    return bool(slot.loops) and len(start.shape) == len(slot.input.shape)
 
 
 def _fill(low: Lowering, cache: str, program: StepProgram) -> None:
@@ -206,9 +174,9 @@ def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
         full = f"the cache is full: it has room for {{{cache}['length']}} positions"
         prologue += [f'if {length} > {cache}["length"]:', f'    raise ValueError(f"{full}")']
     given = [x for x in model.inputs if x.name in program.inputs]
-    prologue += bounds(unit, [x for x in given if not _grows(x, program)])
+    prologue += bounds(unit, [x for x in given if not grows(x, program)])
     if bounded(model, program):  # positions up to the last one that there is room for
-        at_most = [x for x in given if _grows(x, program)]
+        at_most = [x for x in given if grows(x, program)]
         prologue += [re.sub(rf"\b{length}\b", f'{cache}["length"]', x) for x in bounds(unit, at_most)]
     changing = {x.name for x in program.slots if x.kind == "state"}
     updates = {k: x for k, x in program.updates.items() if k in changing}
@@ -241,11 +209,6 @@ def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
     arguments = ["params", cache, *ordered, *state, *(["seed=0"] if uses_random(roots) else [])]
     doc = f"The outputs of {model.name} at one more position, and the cache, which is changed in place."
     return _without_unused(Function("step", arguments, doc, low, [], prologue, epilogue))
-
-
-def _grows(tensor: p.Tensor, program: StepProgram) -> bool:
-    """Does the bound of the numbers of an input depend on the length of the sequence?"""
-    return program.length in getattr(tensor.below, "free_symbols", ())
 
 
 def _one_of(cache: str, slot: Slot) -> str:

@@ -237,6 +237,8 @@ class Host:
     #: how often the lines at hand run
     times: Size = 1
     random: bool = False
+    #: the counters of the loops around the present line
+    counters: list[str] = field(default_factory=list)
     last_comment: str = ""
 
     def fresh(self, wish: str) -> str:
@@ -408,6 +410,7 @@ class Host:
             stacked.append(name)
         self.line(f"for {counter} in {f'reversed(range({length}))' if scan.reverse else f'range({length})'}:")
         self.indent += 1
+        self.counters.append(counter)
         self.times, outer = self.times * scan.length, self.times
         self.last_comment = ""
         before = dict(self.names)
@@ -429,6 +432,7 @@ class Host:
         if changed:
             self.line(f"{', '.join(a for a, _ in changed)} = {', '.join(b for _, b in changed)}")
         self.indent -= 1
+        self.counters.pop()
         self.times = outer
         self.names = before
         self.last_comment = ""

@@ -19,10 +19,14 @@ from dslc.backends.triton.params import (
     init_functions,
     parameter_table,
 )
+from dslc.backends.triton.stepping import step_functions
+from dslc.backends.triton.text import size_code
 from dslc.backends.triton.torch_module import module_parts
 
 from dslc import pipeline
 from dslc.check import program as p
+from dslc.guards import needs
+from dslc.incremental.derive import NoStep
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
 from dslc.ir.interning import compilation
@@ -43,6 +47,8 @@ def generate(
     registry = registry or Registry(dtype, atomic)
     unit, functions, tables = host_functions(registry, model, train)
     random = any(f.name == "loss_grad_metrics" and f.host.random for f in functions)
+    with compilation():
+        functions += stepped(registry, model)
     with compilation():
         made = module_parts(registry, model, functions[0].host.random)
     if made is not None:
@@ -90,6 +96,15 @@ def host_functions(
         with compilation():
             functions.append(evaluation_function(registry, train, pipeline.evaluation(train)))
     return program.unit, functions, tables
+
+
+def stepped(registry: Registry, model: p.Instance) -> list[Function]:
+    """The functions that run a sequence model one position at a time, where it can be run so."""
+    try:
+        program = pipeline.stepping(model)
+    except NoStep:
+        return []
+    return step_functions(registry, model, program)
 
 
 def manifest(registry: Registry, functions: Sequence[Function]) -> str:
@@ -145,7 +160,7 @@ def forward_function(registry: Registry, model: p.Instance, program: Lowered) ->
     unit, outputs = program.unit, program.outputs
     roots, steps = prepared(list(outputs.values()), registry.dtype)
     host, arguments, prologue = started(registry, unit, roots)
-    prologue += bounds(unit, model.inputs)
+    prologue += [*needs(unit, model.where, size_code), *bounds(unit, model.inputs)]
     host.run(steps)
     if host.random:
         arguments.append("seed=0")
@@ -168,7 +183,7 @@ def gradient_function(registry: Registry, train: p.TrainProgram, program: Lowere
     slopes = [as_float(g) for g in grads.values()]
     roots, steps = prepared([*values.values(), *states.values(), *slopes], registry.dtype, range(len(values), count))
     host, arguments, prologue = started(registry, unit, roots)
-    prologue += bounds(unit, train.instance.inputs)
+    prologue += [*needs(unit, train.instance.where, size_code), *bounds(unit, train.instance.inputs)]
     host.run(steps)
     if host.random:
         arguments.append("seed=0")
@@ -187,7 +202,7 @@ def evaluation_function(registry: Registry, train: p.TrainProgram, program: Lowe
     unit, outputs = program.unit, program.outputs
     roots, steps = prepared(list(outputs.values()), registry.dtype)
     host, arguments, prologue = started(registry, unit, roots)
-    prologue += bounds(unit, train.instance.inputs)
+    prologue += [*needs(unit, train.instance.where, size_code), *bounds(unit, train.instance.inputs)]
     host.run(steps)
     if host.random:
         arguments.append("seed=0")

@@ -179,3 +179,29 @@ def is_costly(node: ir.Node) -> bool:
                 node = node.of
             case _:
                 return True
+
+
+def layers(slot: Slot) -> tuple[ir.Scan, ...]:
+    """The loops around an entry for whose passes it is kept one by one; they stand outside of all scans."""
+    return tuple(x for x in slot.loops if x.name == "layers")
+
+
+def is_stacked(slot: Slot, start: ir.Tensor) -> bool:
+    """Does the start of an entry differ from pass to pass of the loops around it?"""
+    return bool(slot.loops) and len(start.shape) == len(slot.input.shape)
+
+
+def is_entry(node: ir.Node) -> bool:
+    """Is a node an entry of the cache, or that of one pass of a loop?"""
+    if isinstance(node, ir.Comp) and ir.slice_of_input(node):
+        assert isinstance(node.body, ir.Read)
+        node = node.body.tensor
+    return isinstance(node, ir.Input) and node.role == "cache"
+
+
+def newest(node: ir.Scatter) -> tuple[int, Size]:
+    """The axis of the positions of an entry that grows, and where its newest element goes."""
+    for axis, place in enumerate(node.places):
+        if isinstance(place, ir.Affine) and not place.terms:
+            return axis, place.offset
+    raise AssertionError("an entry of the cache grows at one position")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from dslc.check import program as p
 from dslc.incremental.cache import Slot
 from dslc.incremental.causality import Reason
 from dslc.incremental.derive import NoStep, derive
@@ -38,6 +39,18 @@ def open_sizes(unit: Unit) -> list[Symbol]:
     """The symbols that are the size of an axis of an input."""
     sizes = (s for x in unit.inputs.values() if x.role == "input" for s in x.shape)
     return list(dict.fromkeys(s for s in sizes if isinstance(s, Symbol)))
+
+
+def bounded(model: p.Instance, program: StepProgram) -> bool:
+    """Must the number of positions be known when the cache is made?"""
+    sides = [x for c in model.where for x in (c.left, c.right) if not isinstance(x, int)]
+    limited = any(program.length in x.free_symbols for x in sides)
+    return limited or any(x.kind == "history" for x in program.slots)
+
+
+def grows(tensor: p.Tensor, program: StepProgram) -> bool:
+    """Does the bound of the numbers of an input depend on the length of the sequence?"""
+    return program.length in getattr(tensor.below, "free_symbols", ())
 
 
 def step_program(unit: Unit, outputs: Mapping[str, ir.Tensor], model: Span = NOWHERE) -> StepProgram:

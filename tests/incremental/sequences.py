@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -111,12 +111,12 @@ def sequence(path: Path, positions: int = 6, **settings: object) -> Sequence:
     return Sequence(model, path, settings, step, forward, inputs, sizes)
 
 
-def run_module(run: Sequence, module: ModuleType) -> Iterator[Arrays]:
-    """The outputs of the functions of a module, position by position."""
+def run_module(run: Sequence, module: ModuleType, given: Callable[[Arrays], Arrays] = lambda x: x) -> Iterator[Arrays]:
+    """The outputs of the functions of a module, position by position; `given` makes its parameters and states."""
     asked = inspect.signature(module.init_cache).parameters.values()
     sizes = {x.name: run.sizes.get(x.name, run.sizes[run.length]) for x in asked if x.kind is x.KEYWORD_ONLY}
-    state = run.state()
-    params = run.params()
+    state = [given(x) for x in run.state()]
+    params = given(run.params())
     cache = module.init_cache(params, *run.fixed(), **sizes)
     with_state = "state" in inspect.signature(module.step).parameters
     for t in range(run.sizes[run.length]):

@@ -52,7 +52,11 @@ def test_all_spellings_are_the_same_kernels_forward_and_backward(name: str, widt
     def kernels(spelling: str) -> list[str]:
         spec = tmp_path / f"{spelling.replace(' ', '_')}.dsl"
         spec.write_text(SPELLINGS[spelling].replace("16", str(width)), encoding="utf-8")
-        return [k.key for k in kernels_of(compile_text(spec, "triton"))]
+        text = compile_text(spec, "triton")
+        functions = {x.name: x for x in ast.parse(text).body if isinstance(x, ast.FunctionDef)}
+        of_a_step = {x.id for x in ast.walk(functions.pop("step")) if isinstance(x, ast.Name)}
+        others = {x.id for f in functions.values() for x in ast.walk(f) if isinstance(x, ast.Name)}
+        return [k.key for k in kernels_of(text) if k.name in others or k.name not in of_a_step]
 
     assert kernels(name) == kernels("divided")
 

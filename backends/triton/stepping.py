@@ -1,0 +1,276 @@
+"""One step of a sequence model as host functions: `init_cache` makes the cache, `step` takes one more position.
+
+Histories are tensors with room for all positions. A step puts the newest element into them, and kernels read the part
+that is filled: `k_seen[:, T - 1].copy_(k)`. Other entries are replaced by their next values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dslc.backends.triton.functions import Function, bind_layers, bounds, dictionary, leading_places
+from dslc.backends.triton.host import Host, Registry
+from dslc.backends.triton.params import LOOPS
+from dslc.backends.triton.text import HOST, argument, size_code
+
+from dslc.check import program as p
+from dslc.guards import needs
+from dslc.incremental.cache import Slot, is_entry, is_stacked, layers, newest
+from dslc.incremental.program import StepProgram, bounded, grows, open_sizes
+from dslc.ir import nodes as ir
+from dslc.kernels.form import Step
+from dslc.kernels.prepare import prepared
+from dslc.passes.transform import Transform
+from dslc.sizes import Symbol, symbol
+
+
+def step_functions(registry: Registry, model: p.Instance, program: StepProgram) -> list[Function]:
+    """`init_cache` and `step`."""
+    return [_init_cache(registry, model, program), _step(registry, model, program)]
+
+
+# ---- histories
+
+
+class _Grown(Transform):
+    """Values of all positions so far as the filled part of an entry that has room for more.
+
+    What grows such an entry is a node that only `Stepping` knows: what reads it comes after the newest element.
+    """
+
+    def __init__(self, slots: Sequence[Slot], length: Symbol, room: Symbol):
+        super().__init__()
+        self.slots = {x.input: x for x in slots if x.kind == "history"}
+        self.length, self.room = length, room
+
+    def visit(self, node: ir.Node) -> ir.Node:
+        if not isinstance(node, ir.Scatter) or node.base is None or not is_entry(node.base):
+            return node
+        entry = node.base
+        if isinstance(entry, ir.Comp):
+            assert isinstance(entry.body, ir.Read)
+            entry = entry.body.tensor
+        assert isinstance(entry, ir.Input)
+        axis, _ = newest(node)
+        shape = (*node.shape[:axis], self.room, *node.shape[axis + 1 :])
+        element = ir.comp(node.ranges, node.body, name=node.name.removesuffix("_seen"), span=node.span)
+        grown = ir.External(self.slots[entry].name, (element,), 0, (shape,), (node.dtype,), node.name, node.span)
+        whole = ir.intern(ir.Part(ir.intern(grown), 0, node.dtype, shape, node.name, node.span))
+        filled = ir.read(whole, tuple(ir.plain(i) for i in range(len(shape))))
+        return ir.comp(node.shape, filled, name=node.name, span=node.span)
+
+
+@dataclass
+class Stepping(Host):
+    """A host function that keeps histories in a cache."""
+
+    cache: str = "cache"
+    newest: str = ""
+    histories: Mapping[str, Slot] = field(default_factory=dict)
+
+    def other(self, node: ir.Node) -> None:
+        if isinstance(node, ir.External) and node.op in self.histories:
+            self.grow(node, self.histories[node.op])
+        else:
+            super().other(node)
+
+    def grow(self, node: ir.External, slot: Slot) -> None:
+        """Put the newest element into a history."""
+        depth = len(layers(slot))
+        entry = one_of(self.cache, slot, self.counters[:depth])
+        entry += "".join(f"[{counter}]" for counter in self.counters[depth : len(slot.loops)])
+        name = self.fresh(node.name or f"{slot.name}_seen")
+        place = ", ".join([*[":"] * slot.axis, self.newest])
+        self.comment([node])
+        self.line(f"{name} = {entry}")
+        self.line(f"{name}[{place}].copy_({self.tensor(node.args[0])})")
+        self.parts[node] = [name]
+
+
+def one_of(cache: str, slot: Slot, counters: Sequence[str]) -> str:
+    """An entry of the cache; those of layers are kept one for each.
+
+    >>> one_of("cache", Slot("state", "h", ir.Input("h", "cache", "f32", ())), [])
+    'cache["h"]'
+    """
+    ending = "".join(f".{{{x}}}" for x in counters)
+    return f'{cache}[f"{slot.name}{ending}"]' if counters else f'{cache}["{slot.name}"]'
+
+
+# ---- functions
+
+
+def _init_cache(registry: Registry, model: p.Instance, program: StepProgram) -> Function:
+    unit, length = program.unit, program.length.name
+    fixed = {n: x for n, x in unit.inputs.items() if x.role == "input" and n not in program.inputs}
+    limited = bounded(model, program)
+    starts, steps = prepared(list(program.starts.values()), registry.dtype, range(len(program.starts)))
+    host = Host(registry)
+    cache, room = _names(host, program, list(fixed))
+    prologue, state = _begun(host, program, starts, steps)
+    sizes: dict[str, str] = {}
+    for name, node in fixed.items():
+        prologue.append(_entry(host, name, node, [str(s) if isinstance(s, int) else f'"{s}"' for s in node.shape]))
+        for axis, size in enumerate(node.shape):
+            if isinstance(size, Symbol):
+                sizes.setdefault(size.name, f"{argument(name)}.shape[{axis}]")
+    asked = [s.name for s in open_sizes(unit) if s.name not in sizes and s is not program.length]
+    prologue += [f"{name} = {code}" for name, code in sizes.items()]
+    prologue += [f"{length} = {room}"] if limited else []
+    prologue += needs(unit, model.where, size_code)
+    prologue += bounds(unit, [x for x in model.inputs if x.name in fixed and (limited or not grows(x, program))])
+    host.run(steps)
+    values = dict(zip(program.starts, (host.tensor(x) for x in starts), strict=True))
+    entries = ['"positions": 0', *([f'"length": {room}'] if limited else [])]
+    entries += [f'"{s.name}": {s.name}' for s in open_sizes(unit) if s is not program.length]
+    epilogue = [f"{cache} = {{{', '.join(entries)}}}", *_filled(host, cache, room, program, values), f"return {cache}"]
+    arguments = ["params", *(argument(n) for n in fixed), *state, *(["*"] if asked or limited else []), *asked]
+    arguments += [room] if limited else []
+    arguments += ["seed=0"] if host.random else []
+    doc = f"The cache of {model.name} before the first position"
+    doc += f", with room for `{room}` positions." if limited else "."
+    return _without_unused(Function("init_cache", arguments, doc, host, prologue, epilogue))
+
+
+def _filled(host: Host, cache: str, room: str, program: StepProgram, values: Mapping[str, str]) -> list[str]:
+    """The lines that put the entries into the cache: empty histories, and starts, one for each layer."""
+    lines: list[str] = []
+    for slot in program.slots:
+        around = layers(slot)
+        shape = [*slot.input.shape[len(around) :]]
+        counters = LOOPS[: len(around)]
+        if slot.kind == "history":
+            axis = len(slot.loops) - len(around) + slot.axis
+            sizes = [room if k == axis else size_code(s) for k, s in enumerate(shape)]
+            dtype = host.registry.shown(slot.input.dtype)
+            value = f"torch.zeros(({', '.join(sizes)},), dtype={dtype}, device=device)"
+        else:
+            start = program.starts[slot.name]
+            value = values[slot.name]
+            if around and is_stacked(slot, start):
+                value += f"[{', '.join(counters)}]"
+            elif len(start.shape) < len(shape):  # the same in all steps of a scan
+                value += f".expand({', '.join(map(size_code, shape))}).contiguous()"
+        for k, (counter, scan) in enumerate(zip(counters, around, strict=False)):
+            lines.append(f"{'    ' * k}for {counter} in range({size_code(scan.length)}):")
+        lines.append(f"{'    ' * len(around)}{one_of(cache, slot, counters)} = {value}")
+    return lines
+
+
+def _step(registry: Registry, model: p.Instance, program: StepProgram) -> Function:
+    unit, length = program.unit, program.length.name
+    host = Stepping(registry)
+    cache, room = _names(host, program, list(program.inputs))
+    grown = _Grown(program.slots, program.length, symbol(room))
+    changing = [x for x in program.slots if x.kind == "state"]
+    outputs = list(program.outputs.values())
+    made = [grown.tensor(x) for x in (*outputs, *(program.updates[s.name] for s in changing))]
+    roots, steps = prepared(made, registry.dtype, range(len(outputs), len(made)))
+    host.cache, host.newest = cache, size_code(program.length - 1)
+    host.histories = {x.name: x for x in program.slots if x.kind == "history"}
+    ordered = [n for n in unit.inputs if n in program.inputs]
+    prologue, state = _begun(host, program, roots, steps)
+    prologue += [f'{s.name} = {cache}["{s.name}"]' for s in open_sizes(unit) if s is not program.length]
+    for name in ordered:
+        prologue.append(_entry(host, name, program.inputs[name], [size_code(s) for s in program.inputs[name].shape]))
+    prologue.append(f'{length} = {cache}["positions"] + 1')
+    given = [x for x in model.inputs if x.name in program.inputs]
+    prologue += bounds(unit, [x for x in given if not grows(x, program)])
+    if bounded(model, program):
+        full = f"the cache is full: it has room for {{{room}}} positions"
+        prologue += [f'{room} = {cache}["length"]', f"if {length} > {room}:", f'    raise ValueError(f"{full}")']
+        at_most = [x for x in given if grows(x, program)]
+        prologue += [re.sub(rf"\b{length}\b", room, x) for x in bounds(unit, at_most)]
+    prologue += _bind_cache(host, cache, program, roots)
+    host.run(steps)
+    found = [host.tensor(x) for x in roots]
+    epilogue: list[str] = []
+    for slot, value in zip(changing, found[len(outputs) :], strict=True):
+        counters = LOOPS[: len(layers(slot))]
+        for k, (counter, scan) in enumerate(zip(counters, layers(slot), strict=False)):
+            epilogue.append(f"{'    ' * k}for {counter} in range({size_code(scan.length)}):")
+        index = f"[{', '.join(counters)}]" if counters else ""
+        epilogue.append(f"{'    ' * len(counters)}{one_of(cache, slot, counters)} = {value}{index}")
+    epilogue.append(f'{cache}["positions"] = {length}')
+    names = dict(zip(program.outputs, found, strict=False))
+    shown = next(iter(names.values())) if len(names) == 1 else dictionary(names)
+    epilogue.append(f"return {shown}, {cache}")
+    arguments = ["params", cache, *map(argument, ordered), *state, *(["seed=0"] if host.random else [])]
+    doc = f"The outputs of {model.name} at one more position, and the cache, which is changed in place."
+    return _without_unused(Function("step", arguments, doc, host, prologue, epilogue))
+
+
+def _names(host: Host, program: StepProgram, inputs: Sequence[str]) -> tuple[str, str]:
+    """What the cache and the room that it has are called: an input may have one of these names."""
+    host.taken |= {s.name for s in open_sizes(program.unit)} | set(map(argument, inputs)) | set(HOST)
+    cache = host.fresh("cache")
+    room = next(x for x in ("length", "room", "room_for_positions") if x not in host.taken)
+    host.taken.add(room)
+    return cache, room
+
+
+def _begun(
+    host: Host, program: StepProgram, roots: Sequence[ir.Tensor], steps: Sequence[Step]
+) -> tuple[list[str], list[str]]:
+    """The first lines of a function, with names for parameters and states; the argument for states, where needed."""
+    unit, registry = program.unit, host.registry
+    reads = leading_places(roots)
+    source = "params" if unit.params else ""
+    prologue = [f"device = {f'next(iter({source}.values())).device' if source else 'default_device()'}"]
+    state: list[str] = []
+    for path, given in unit.inputs.items():
+        node = registry.kept(given)
+        table = {"param": "params", "state": "state"}.get(node.role)
+        if table is None or node not in reads:
+            continue
+        if table == "state":
+            state = ["state"]
+        if path not in unit.layers:
+            host.names[node] = host.fresh(path)
+            prologue.append(f'{host.names[node]} = {table}["{path}"]')
+        else:
+            prologue += bind_layers(host, unit, path, node, reads[node], table)
+    return prologue, state
+
+
+def _bind_cache(host: Host, cache: str, program: StepProgram, roots: Sequence[ir.Tensor]) -> list[str]:
+    """Names for the entries of the cache that kernels read; those of layers are written as that of one layer."""
+    reads = leading_places(roots)
+    lines: list[str] = []
+    for slot in program.slots:
+        if slot.input not in reads or slot.kind == "history":
+            continue
+        depth = len(layers(slot))
+        if depth:
+            text = one_of(cache, slot, ["COUNTER"] * depth).replace("{", "{{").replace("}", "}}")
+            host.layered[slot.input] = (text.replace("COUNTER", "{}"), depth)
+        else:
+            host.names[slot.input] = host.fresh(f"{slot.name}_before" if slot.kind == "state" else slot.name)
+            lines.append(f'{host.names[slot.input]} = {cache}["{slot.name}"]')
+    return lines
+
+
+def _entry(host: Host, name: str, given: ir.Input, shape: Sequence[str]) -> str:
+    """The line that checks an argument."""
+    node = host.registry.kept(given)
+    host.names[node] = argument(name)
+    inner = ", ".join(shape) + ("," if len(shape) == 1 else "")
+    return f'{argument(name)} = entry("{name}", {argument(name)}, {host.registry.shown(node.dtype)}, ({inner}), device)'
+
+
+def _without_unused(function: Function) -> Function:
+    """The function without lines that give a size or an entry a name which nothing uses."""
+    while True:
+        lines = [*function.prologue, *function.host.lines, *function.epilogue]
+        unused = [
+            x
+            for x in function.prologue
+            if (m := re.fullmatch(r"(\w+) = .*(\.shape\[\d+\]|\.device|\[\"[^\"]*\"\]|default_device\(\)|[a-z_]+)", x))
+            and not any(re.search(rf"\b{m[1]}\b", y) for y in lines if y != x)
+            and "entry(" not in x
+        ]
+        if not unused:
+            return function
+        function.prologue = [x for x in function.prologue if x not in unused]

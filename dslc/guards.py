@@ -1,0 +1,26 @@
+"""Lines of generated functions that check what a spec says of sizes: the same on all backends written in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dslc.check import program as p
+from dslc.ir.build import Unit
+from dslc.sizes import Size, Symbol
+
+
+def needs(unit: Unit, where: Sequence[p.SizeCondition], code: Callable[[Size], str]) -> list[str]:
+    """Lines that check what the `where` of a spec says of sizes that are read off the inputs."""
+    shapes = (x.shape for x in unit.inputs.values() if x.role == "input")
+    known = {s.name for shape in shapes for s in shape if isinstance(s, Symbol)}
+    lines: list[str] = []
+    for condition in where:
+        sides = [x for x in (condition.left, condition.right) if not isinstance(x, int)]
+        names = sorted({s.name for x in sides for s in x.free_symbols})
+        if all(name in known for name in names):
+            left, right, span = code(condition.left), code(condition.right), condition.span
+            test = f"({left}) % ({right}) == 0" if condition.op == "%" else f"{left} {condition.op} {right}"
+            text = f"{span.source.name.rsplit('/', 1)[-1]}:{span.line} needs {' '.join(span.text.split())}, found "
+            found = ", ".join(f"{name} = {{{name}}}" for name in names)
+            lines += [f"if not {test}:", f'    raise ValueError({text!r} + f"{found}")']
+    return lines
