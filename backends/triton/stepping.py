@@ -6,6 +6,7 @@ that is filled: `k_seen[:, T - 1].copy_(k)`. Other entries are replaced by their
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -106,7 +107,8 @@ def _init_cache(registry: Registry, model: p.Instance, program: StepProgram) -> 
     unit, length = program.unit, program.length.name
     fixed = {n: x for n, x in unit.inputs.items() if x.role == "input" and n not in program.inputs}
     limited = bounded(model, program)
-    starts, steps = prepared(list(program.starts.values()), registry.dtype, range(len(program.starts)))
+    computed = {name: x for name, x in program.starts.items() if constant(x) is None}
+    starts, steps = prepared(list(computed.values()), registry.dtype, range(len(computed)))
     host = Host(registry)
     cache, room = _names(host, program, list(fixed))
     prologue, state = _begun(host, program, starts, steps)
@@ -122,7 +124,7 @@ def _init_cache(registry: Registry, model: p.Instance, program: StepProgram) -> 
     prologue += needs(unit, model.where, size_code)
     prologue += bounds(unit, [x for x in model.inputs if x.name in fixed and (limited or not grows(x, program))])
     host.run(steps)
-    values = dict(zip(program.starts, (host.tensor(x) for x in starts), strict=True))
+    values = dict(zip(computed, (host.tensor(x) for x in starts), strict=True))
     entries = ['"positions": 0', *([f'"length": {room}'] if limited else [])]
     entries += [f'"{s.name}": {s.name}' for s in open_sizes(unit) if s is not program.length]
     epilogue = [f"{cache} = {{{', '.join(entries)}}}", *_filled(host, cache, room, program, values), f"return {cache}"]
@@ -134,6 +136,16 @@ def _init_cache(registry: Registry, model: p.Instance, program: StepProgram) -> 
     return _without_unused(Function("init_cache", arguments, doc, host, prologue, epilogue))
 
 
+def constant(start: ir.Tensor) -> ir.Const | None:
+    """The number that all elements of an entry are before the first position, if they are one."""
+    return start.body if isinstance(start, ir.Comp) and isinstance(start.body, ir.Const) else None
+
+
+def literal(number: ir.Const) -> str:
+    """A number as Python."""
+    return f'float("{number.value}")' if number.value in (math.inf, -math.inf) else repr(number.value)
+
+
 def _filled(host: Host, cache: str, room: str, program: StepProgram, values: Mapping[str, str]) -> list[str]:
     """The lines that put the entries into the cache: empty histories, and starts, one for each layer."""
     lines: list[str] = []
@@ -141,13 +153,16 @@ def _filled(host: Host, cache: str, room: str, program: StepProgram, values: Map
         around = layers(slot)
         shape = [*slot.input.shape[len(around) :]]
         counters = LOOPS[: len(around)]
-        if slot.kind == "history":
-            axis = len(slot.loops) - len(around) + slot.axis
-            sizes = [room if k == axis else size_code(s) for k, s in enumerate(shape)]
+        start = program.starts.get(slot.name)
+        number = ir.const(0.0, slot.input.dtype) if start is None else constant(start)
+        if number is not None:
+            axis = len(slot.loops) - len(around) + slot.axis if slot.kind == "history" else -1
+            sizes = "".join(f"{room if k == axis else size_code(s)}, " for k, s in enumerate(shape)).strip()
             dtype = host.registry.shown(slot.input.dtype)
-            value = f"torch.zeros(({', '.join(sizes)},), dtype={dtype}, device=device)"
+            made = f"torch.full(({sizes}), {literal(number)}" if number.value else f"torch.zeros(({sizes})"
+            value = f"{made}, dtype={dtype}, device=device)"
         else:
-            start = program.starts[slot.name]
+            assert start is not None
             value = values[slot.name]
             if around and is_stacked(slot, start):
                 value += f"[{', '.join(counters)}]"
