@@ -46,6 +46,8 @@ class Span:
     source: Source
     start: int
     end: int
+    #: does it say where a derivative comes from: which line was differentiated?
+    derived: bool = False
 
     @property
     def text(self) -> str:
@@ -54,6 +56,25 @@ class Span:
     @property
     def line(self) -> int:
         return self.source.position(self.start)[0]
+
+    @property
+    def place(self) -> str:
+        """File and line, as comments and tables have them.
+
+        >>> Span(Source("specs/a.dsl", "y = x"), 0, 1).place
+        'a.dsl:1'
+        """
+        return f"{self.source.name.rsplit('/', 1)[-1]}:{self.line}"
+
+    @property
+    def comment(self) -> str:
+        """What stands above code that comes from it: the line itself, and whether it was differentiated.
+
+        >>> Span(Source("a.dsl", "y = x   # so"), 0, 1, derived=True).comment
+        'gradient of a.dsl:1  y = x'
+        """
+        line = " ".join(self.source.line(self.line).split("#")[0].split())
+        return f"{'gradient of ' if self.derived else ''}{self.place}  {line}"
 
     def word(self, word: str, after: int = 0) -> Span:
         """The first place inside it, `after` some characters, where a word stands; all of it if there is none.

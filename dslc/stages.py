@@ -7,7 +7,7 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -193,11 +193,12 @@ def _rules(name: str, program: Program) -> list[str]:
 
 
 def _where(span: Span) -> str:
-    return f"  ({_file(span.source)}:{span.line})" if span.source.text else ""
+    return f"  ({span.place})" if span.source.text else ""
 
 
-def _file(source: Source) -> str:
-    return source.name.rsplit("/", 1)[-1]
+def _span_of(source: Source, number: int) -> Span:
+    start = source.line_starts[number - 1]
+    return Span(source, start, start)
 
 
 def _difference(before: list[str], after: list[str]) -> list[str]:
@@ -220,13 +221,14 @@ def only_line(text: str, stage: str, source: Source, number: int) -> str:
         return "\n".join(x for x in lines if x.split(maxsplit=1)[0] == str(number))
     if stage == "code":
         return "\n".join(_code_of_line(lines, source, number))
-    marks = f"  # {number}: {source.line(number).strip()}", f"  ({_file(source)}:{number})"
+    here = _span_of(source, number)
+    marks = f"  # {here.comment}", f"  # {replace(here, derived=True).comment}", f"  ({here.place})"
     return "\n".join(x for x in lines if x.endswith(marks))
 
 
 def _code_of_line(lines: list[str], source: Source, number: int) -> list[str]:
     """Generated lines below a comment with the place, up to the next comment or the end of the function."""
-    place = f"{_file(source)}:{number}"
+    place = _span_of(source, number).place
     kept: list[str] = []
     inside = False
     for line in lines:

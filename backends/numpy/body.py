@@ -133,7 +133,7 @@ class Body:
         read = list(dict.fromkeys(x for x in known if re.fullmatch(r"\w+", x))) or [self.lowering.target]
         several = ["_".join(read[:k]) for k in range(1, len(read) + 1)]
         name = low.fresh(*(f"{word}_{x}" for x in (*several, *read[1:], f"for_{self.lowering.target}")))
-        low.line(f"{name} = {text.code}")
+        low.line(f"{name} = {text.code}", "", low.writing)
         if low.rows and is_float(s.dtype):
             low.row_shapes[name] = tuple(self.sizes[n] for n in text.axes)
         named = low.shared[self.key(s)] = Text(name, text.axes)

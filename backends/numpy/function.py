@@ -89,17 +89,13 @@ def _depth(text: str) -> int:
 def commented(lines: Sequence[Line]) -> list[str]:
     """Lines with the spec line that they come from above them, once."""
     out: list[str] = []
-    last: tuple[str, int] | None = None
+    last = ""
     for line in lines:
         span = line.span
         if span is not None and span.source.text:
-            here = (span.source.name.rsplit("/", 1)[-1], span.line)
-            if here != last:
-                spec = " ".join(span.source.line(span.line).split("#")[0].split())
-                space = line.text[: len(line.text) - len(line.text.lstrip())]
-                word = "gradient of " if line.backward else ""
-                out.append(f"    {space}# {word}{here[0]}:{here[1]}  {spec}")
-                last = here
+            if span.comment != last:
+                out.append("    " + " " * _depth(line.text) + f"# {span.comment}")
+                last = span.comment
         comment = f"  # {line.comment}" if line.comment else ""
         out.append(f"    {line.text}{comment}")
     return out

@@ -34,7 +34,6 @@ class Line:
     text: str
     comment: str = ""
     span: Span | None = None
-    backward: bool = False
 
 
 def references(node: ir.Node) -> list[ir.Read]:
@@ -137,8 +136,7 @@ class Lowering(Loops, Others):
     counts: dict[ir.Node, int] = field(default_factory=dict)
     steps: dict[int, str] = field(default_factory=dict)
     roots: set[ir.Node] = field(default_factory=set)
-    #: do lines belong to a gradient now, and did some before?
-    backward: bool = False
+    #: has the gradient begun?
     turned: bool = False
     #: parameters and states that are one for each layer: how the one of a layer is written
     stars: dict[ir.Node, str] = field(default_factory=dict)
@@ -175,8 +173,9 @@ class Lowering(Loops, Others):
     windows: dict[str, str] = field(default_factory=dict)
     #: the variables of the loops over layers around the present line
     loops: list[str] = field(default_factory=list)
-    #: the value that is being written
+    #: the value that is being written, and where it comes from
     target: str = ""
+    writing: Span | None = None
     users: dict[ir.Node, dict[ir.Node, None]] = field(default_factory=dict)
     readers: dict[ir.Node, list[ir.Read | None]] = field(default_factory=dict)
     #: sinks of values that are to be added up over the members of a team
@@ -201,7 +200,7 @@ class Lowering(Loops, Others):
         return name
 
     def line(self, text: str, comment: str = "", span: Span | None = None) -> None:
-        self.lines.append(Line("    " * self.indent + text, comment, span, self.backward))
+        self.lines.append(Line("    " * self.indent + text, comment, span))
 
     def helper(self, name: str) -> str:
         if name in HELPERS:
@@ -280,11 +279,10 @@ class Lowering(Loops, Others):
         self.common, self.shared, self.windows = outer
 
     def turn(self, node: ir.Node) -> None:
-        """From the first value on that the forward pass does not need, lines belong to the gradient."""
+        """At the first value that the forward pass does not need, the gradient begins."""
         assert self.forward is not None
         slope = str(getattr(node, "name", "")).endswith("_slope")
-        self.backward = node not in self.forward and not slope
-        if self.backward and not self.inlined(node) and not self.turned:
+        if node not in self.forward and not slope and not self.inlined(node) and not self.turned:
             self.turned = True
             self.line("grads = {}")
 
@@ -316,7 +314,7 @@ class Lowering(Loops, Others):
         self.lines[start:] = self.computed_in_place(self.lines[start:])
         if any(re.search(rf"\b{self.count}\b", line.text) for line in self.lines[start:]):
             text = f"{space}{self.count} = {self.rows}.stop - {self.rows}.start"
-            self.lines.insert(start, Line(text, "", None, self.backward))
+            self.lines.insert(start, Line(text))
         self.indent -= 1
         for x in set(self.names) - before:
             if x not in outer:
@@ -333,7 +331,7 @@ class Lowering(Loops, Others):
         out: list[Line] = []
         for line, texts in zip(lines, found, strict=True):
             out.append(replace(line, text=texts[0]))
-            out += [Line(text, "", None, line.backward) for text in texts[1:]]
+            out += [Line(text) for text in texts[1:]]
         return out
 
     def before_rows(self, body: Body, s: ir.Scalar) -> Text:
@@ -355,6 +353,7 @@ class Lowering(Loops, Others):
 
     def member(self, x: ir.Comp | ir.Reshape, block: Block, outer: bool) -> None:
         """One value of a block, for some rows."""
+        self.writing = x.span
         if isinstance(x, ir.Reshape):
             base = self.tensor(x.of) + ("" if x.of in self.local else f"[{self.rows}]")
             sizes = ", ".join([self.count, *(size_code(s) for s in x.shape[1:])])
@@ -423,6 +422,7 @@ class Lowering(Loops, Others):
         return len(split(node.body).above) > 1 and any(isinstance(x, ir.Comp) and x.op is not None for x in users)
 
     def statement(self, node: ir.Node) -> None:
+        self.writing = getattr(node, "span", None)
         match node:
             case ir.Comp() if ir.slice_of_input(node) and self.star(node):
                 self.assign(node, self.star(node))
@@ -570,7 +570,7 @@ class Lowering(Loops, Others):
         span = getattr(node, "span", ir.NOWHERE)
         if not span.source.text:
             return ""
-        return f"  line {span.line}"
+        return f"  {span.place}"
 
     def wish(self, node: ir.Node) -> str:
         name = getattr(node, "name", "")

@@ -38,6 +38,5 @@ def by_line(rows: list[Row]) -> dict[str, str]:
     found: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.span.source.text and row.name and not row.backward:
-            file = row.span.source.name.rsplit("/", 1)[-1]
-            found.setdefault(f"{file}:{row.span.line}", {})[row.name] = None
+            found.setdefault(row.span.place, {})[row.name] = None
     return {line: ", ".join(names) for line, names in sorted(found.items())}

@@ -294,7 +294,7 @@ def gradient_function(text: ModuleText, train: p.TrainProgram, program: Lowered)
     if any(q in unit.layers for q in states):
         low.line("states = {}")
     low.run(forward_roots, list(grads.values()))
-    if not low.backward:
+    if not low.turned:
         low.line("grads = {}")
     text.used |= low.used
     epilogue: list[str] = []

@@ -103,7 +103,7 @@ class Registry:
         signature |= dict.fromkeys([*body.steps.values(), *kernel.numbers()], "i64")
         if body.random:
             signature["seed"] = "i64"
-        lines = sorted({f"{file(s)}:{s.line}" for s in spans_of(kernel.spans)})
+        lines = sorted({s.place for s in spans_of(kernel.spans)})
         return {
             "signature": signature,
             "blocks": kernel.blocks,
@@ -111,10 +111,6 @@ class Registry:
             "stages": kernel.stages,
             "lines": lines,
         }
-
-
-def file(span: Span) -> str:
-    return span.source.name.rsplit("/", 1)[-1]
 
 
 def spans_of(nodes: Sequence[ir.Node]) -> list[Span]:
@@ -127,11 +123,9 @@ def spec_lines(nodes: Sequence[ir.Node]) -> list[str]:
     out: dict[str, None] = {}
     for node in nodes:
         span, name = getattr(node, "span", NOWHERE), str(getattr(node, "name", ""))
-        gradient = "gradient of " if name.startswith("d_") else ""
         if span.source.text:
-            line = " ".join(span.source.line(span.line).split("#")[0].split())
-            out[f"# {gradient}{file(span)}:{span.line}  {line}"] = None
-        elif gradient:
+            out[f"# {span.comment}"] = None
+        elif name.startswith("d_"):
             out[f"# gradient of {name.removeprefix('d_')}"] = None
     return [line if len(line) <= 112 else line[:109] + "..." for line in out]
 

@@ -89,7 +89,7 @@ def name_of(node: ir.Node, default: str = "value") -> str:
     if isinstance(node, ir.Part) and isinstance(node.of, ir.Scan) and node.number < len(node.of.results):
         return name_of(node.of.results[node.number], default)
     span = getattr(node, "span", NOWHERE)
-    if span.source.text:
+    if span.source.text and not span.derived:
         left = re.match(r"\s*(\w+)(\[[^=]*\])?\s*[+]?=[^=]", span.source.line(span.line))
         if left:
             return left[1]

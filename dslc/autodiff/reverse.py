@@ -10,6 +10,7 @@ range or is not whole (a strided convolution). Only places that are data need a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from dslc.autodiff import scalar as d
 from dslc.autodiff.support import Known, guarded, support
@@ -78,10 +79,22 @@ class Reverse:
         self.part_cotangents: dict[ir.Node, dict[int, ir.Tensor]] = {}
         #: nodes that depend on what is differentiated by
         self.needed: set[ir.Node] = set()
+        #: the line that is differentiated now
+        self.line: Span = NOWHERE
 
     def contribute(self, node: ir.Node, part: ir.Tensor) -> None:
+        self.mark(part)
         self.parts.setdefault(node, []).append(part)
         self.totals.pop(node, None)
+
+    def mark(self, part: ir.Tensor) -> None:
+        """What is new in a contribution comes from the line that is differentiated now."""
+        stack: list[ir.Node] = [part] if self.line is not NOWHERE else []
+        while stack:
+            node = stack.pop()
+            if getattr(node, "span", None) is NOWHERE and not ir.slice_of_input(node):
+                object.__setattr__(node, "span", self.line)  # spans are no part of what a node is
+                stack += ir.arguments(node)
 
     def total(self, node: ir.Node) -> ir.Tensor | None:
         """The sum of all contributions to a node, in its dtype."""
@@ -97,7 +110,9 @@ class Reverse:
             for part in parts[1:]:
                 body = d.add(body, ir.whole(part))
             body = d.cast(body, getattr(node, "dtype", body.dtype))
-            self.totals[node] = ir.comp(parts[0].shape, body, name=_name(node), span=getattr(node, "span", NOWHERE))
+            spans = (getattr(x, "span", NOWHERE) for x in parts)  # the first is that of the last reader
+            span = next((x for x in spans if x is not NOWHERE), derived(node))
+            self.totals[node] = ir.comp(parts[0].shape, body, name=_name(node), span=span)
         return self.totals[node]
 
     def run(self, roots: tuple[ir.Node, ...], wrt: Iterable[ir.Node]) -> None:
@@ -112,6 +127,7 @@ class Reverse:
                 self.visit(node)
 
     def visit(self, node: ir.Node) -> None:
+        self.line = derived(node)
         match node:
             case ir.Comp():
                 cotangent = self.total(node)
@@ -169,7 +185,7 @@ class Reverse:
         for read, adjoint in found.items():
             if shared.count(adjoint) > 1:
                 name = _name(node)
-                adjoint = ir.whole(ir.comp(sizes, adjoint, name=f"{name}_in" if name else "", span=node.span))
+                adjoint = ir.whole(ir.comp(sizes, adjoint, name=f"{name}_in" if name else ""))
             self.transpose(read, adjoint, sizes)
 
     def slope(self, node: ir.Comp) -> tuple[ir.Read, ir.Tensor] | None:
@@ -358,6 +374,12 @@ def _visible(a: ir.Scalar, known: Known) -> ir.Scalar:
     for test, taken in reversed(around):
         made = d.choose(test, made, zero(made.dtype)) if taken else d.choose(test, zero(made.dtype), made)
     return made
+
+
+def derived(node: ir.Node) -> Span:
+    """The line of a node, for what its derivative consists of."""
+    span: Span = getattr(node, "span", NOWHERE)
+    return replace(span, derived=True) if span is not NOWHERE else NOWHERE
 
 
 def _name(node: ir.Node) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dslc.autodiff.reverse import COSTLY, NoDerivative, Reverse, zeros
+from dslc.autodiff.reverse import COSTLY, NoDerivative, Reverse, derived, zeros
 from dslc.autodiff.transpose import transposed
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
@@ -95,7 +95,7 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
     )
     results = tuple(lift.results)
     back = ir.intern(
-        ir.Scan(number, node.length, not node.reverse, starts, tuple(carries), results, node.name, node.span)
+        ir.Scan(number, node.length, not node.reverse, starts, tuple(carries), results, node.name, derived(node))
     )
     values: dict[ir.Node, ir.Node] = {
         x: ir.intern(ir.Part(back, k, x.dtype, x.shape)) for k, x in enumerate(lift.placeholders)

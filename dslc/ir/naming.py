@@ -28,7 +28,7 @@ def name_of(node: ir.Node) -> str:
     """
     name = str(getattr(node, "name", ""))
     span: Span = getattr(node, "span", NOWHERE)
-    if name or not span.source.text:
+    if name or not span.source.text or span.derived:
         return name
     found = TARGET.match(span.source.line(span.line))
     return found.group(1) if found else ""

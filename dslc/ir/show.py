@@ -123,7 +123,7 @@ class _Printer:
         span = getattr(node, "span", NOWHERE)
         if span is NOWHERE:
             return text
-        return f"{text:<{COMMENT_COLUMN}}  # {span.line}: {span.source.line(span.line).strip()}"
+        return f"{text:<{COMMENT_COLUMN}}  # {span.comment}"
 
     def all(self, nodes: Iterable[ir.Node]) -> str:
         return ", ".join(self.name(x) for x in nodes)

@@ -65,3 +65,32 @@ def test_the_manifest_has_formulas() -> None:
     assert weights < flops < 1.1 * weights
     assert manifest["forward"]["saved"] == "0"
     assert "N" in manifest["loss_grad_metrics"]["saved"]
+
+
+def comment_above(text: str, start: str) -> str:
+    """The comment above the first line of the gradient that starts with these words."""
+    lines = [x.strip() for x in text.split("grads = {}")[1].splitlines()]
+    found = next(k for k, x in enumerate(lines) if x.startswith(start))
+    return next(x for x in reversed(lines[:found]) if x.startswith("# "))
+
+
+@pytest.mark.parametrize(
+    ("path", "start", "place"),
+    [
+        ("specs/mlp/mlp.dsl", "d_dense2_h = ", "gradient of dense.dsl:8 "),
+        ("specs/mlp/mlp.dsl", "d_dense2_y = ", "gradient of mlp.dsl:5 "),
+        ("specs/convolution/cnn.dsl", "d_conv_block2_x_grouped = ", "gradient of convolution.dsl:114 "),
+        ("specs/convolution/cnn.dsl", "d_conv2d_y[rows] = ", "gradient of cnn.dsl:4 "),
+        ("specs/convolution/cnn.dsl", "d_conv_block_conv2d_b = ", "gradient of convolution.dsl:32 "),
+        ("specs/transformer/gpt.dsl", "d_dense_y = ", "gradient of attention.dsl:114 "),
+        ("specs/transformer/gpt.dsl", "d_attention_v[rows] = ", "gradient of attention.dsl:13 "),
+        # computed once more, and no gradient
+        ("specs/transformer/gpt.dsl", "attention_a = ", "attention.dsl:12 "),
+    ],
+)
+def test_a_gradient_stands_below_the_line_that_it_differentiates(path: str, start: str, place: str) -> None:
+    assert comment_above(compile_text(ROOT / path), start).startswith(f"# {place}")
+
+
+def test_the_line_of_a_scan_comes_with_its_file() -> None:
+    assert "for t in range(8):  # recurrent.dsl:28\n" in compile_text(ROOT / "specs/recurrent/gru.dsl")

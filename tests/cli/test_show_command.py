@@ -43,7 +43,7 @@ def shown(*arguments: object) -> str:
 def test_ir_is_the_program_as_it_is_built(spec: Path) -> None:
     text = shown(spec, "--stage", "ir")
     assert "sum[v2:3](x[v0, v2] * W[v2, v1])" in text
-    assert "# 3: z[n, k] = x[n, i] * W[i, k] + 1" in text
+    assert "# small.dsl:3  z[n, k] = x[n, i] * W[i, k] + 1" in text
     assert "d_W" not in text
 
 
@@ -68,7 +68,7 @@ def test_one_line_of_the_spec(spec: Path) -> None:
     syntax = shown(spec, "--line", 3).splitlines()
     assert syntax and all(line.split()[0] == "3" for line in syntax)
     program = shown(spec, "--stage", "ir", "--line", 3).splitlines()
-    assert program and all(line.endswith("# 3: z[n, k] = x[n, i] * W[i, k] + 1") for line in program)
+    assert program and all(line.endswith("# small.dsl:3  z[n, k] = x[n, i] * W[i, k] + 1") for line in program)
     code = shown(spec, "--stage", "code", "--line", 3)
     assert "# small.dsl:3" in code and "# small.dsl:4" not in code and "@ W" in code
     wrong = run(spec, "--stage", "ir", "--line", 99)
@@ -82,7 +82,7 @@ def test_why_tells_what_each_pass_changed(spec: Path) -> None:
     assert any(line.startswith("+ ") and "max[" in line for line in after)
     assert any(line.startswith("* softmax: ") and line.endswith("(small.dsl:4)") for line in after)
     only = shown(spec, "--why", "--line", 4).splitlines()
-    assert only and all("# 4: p[n, k]" in line or "(small.dsl:4)" in line for line in only)
+    assert only and all("small.dsl:4  p[n, k]" in line or "(small.dsl:4)" in line for line in only)
 
 
 def test_kernels_are_those_of_the_triton_module(spec: Path) -> None:
