@@ -21,6 +21,7 @@ from dslc.passes.signs import read_signs
 from dslc.passes.simplify import simplify
 from dslc.passes.sums import order_sums
 from dslc.passes.transform import Outputs
+from dslc.passes.unread import drop_unread
 from dslc.passes.views import read_through
 from dslc.stabilise.rewriter import stabilise
 
@@ -42,6 +43,7 @@ LATE: dict[str, Pass] = {
     "inline": inline,
     "simplify at last": simplify,
     "gather factors": gather_factors,
+    "drop unread": drop_unread,
 }
 
 GRADIENT, STATE, NEXT = "gradient ", "state ", "next "

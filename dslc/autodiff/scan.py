@@ -45,7 +45,9 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
         if k in cotangents:
             here: tuple[ir.Place, ...] = tuple(ir.plain(i) for i in range(len(lead) + len(result.shape)))
             places = (*here[: len(lead)], at_step, *here[len(lead) :])
-            part = ir.comp((*lead, *result.shape), ir.read(cotangents[k], places), name=result.name)
+            part = ir.comp(
+                (*lead, *result.shape), ir.read(cotangents[k], places), name=f"d_{result.name}" if result.name else ""
+            )
             inner.contribute(result, part)
             roots.append(result)
     wanted = [x for x in outside if x in reverse.needed]

@@ -15,6 +15,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Substitute
 from dslc.kernels.stream import candidates
 from dslc.kernels.sums import every_node
+from dslc.passes.unread import drop_unread
 
 #: what is computed again rather than kept has at most this many
 MOST_OPERATIONS = 8
@@ -159,4 +160,6 @@ class Recomputed(Substitute):
 def recomputed(roots: list[ir.Tensor], also_cheap: bool = False) -> list[ir.Tensor]:
     """The same results; `also_cheap`: what a few operations give is not saved, either."""
     pass_ = Recomputed(roots, also_cheap)
-    return [pass_.tensor(x) for x in roots] if pass_.plans else roots
+    if not pass_.plans:
+        return roots
+    return list(drop_unread({str(k): pass_.tensor(x) for k, x in enumerate(roots)}).values())
