@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from dslc import decimals
 from dslc.check import expressions, wording
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
@@ -63,8 +64,7 @@ def fold(scope: Scope, op: str, a: StaticValue, b: StaticValue, span: Span) -> S
             help = _whole_quotient(frame, op, a, b)
             frame.report(kinds.STATIC_NEEDED(Label(span), what="this mix of a float and a size", help=help))
             return None
-        value = {"+": lambda: x + y, "-": lambda: x - y, "*": lambda: x * y, "/": lambda: x / y}[op]()
-        return value
+        return decimals.fold(op, x, y)
     assert not isinstance(a, float) and not isinstance(b, float)
     if op == "+":
         return tidy(a + b)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from dslc import decimals
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.passes.products import Product, join, split
@@ -50,7 +51,7 @@ def simpler(s: ir.Op) -> ir.Scalar:
             a, b = s.args
             if _number(a) is not None and _number(b) is not None:
                 x, y = float(_number(a) or 0), float(_number(b) or 0)
-                return ir.const(x + y if s.name == "+" else x - y, s.dtype)
+                return ir.const(decimals.fold(s.name, x, y), s.dtype)
             if (joined := _same_choice(s, a, b)) is not None:
                 return joined
             if _is(b, 0.0) and a.dtype == s.dtype:
@@ -87,6 +88,7 @@ def product(s: ir.Op) -> ir.Scalar:
         value *= 1.0 if (n := _number(x)) is None else n
     for x in parts.below:
         value /= 1.0 if (n := _number(x)) is None else (n or math.nan)
+    value = decimals.shortest(value, 2 * len(numbers))  # numbers such as sqrt(2) are rounded themselves
     above = [x for x in parts.above if _number(x) is None]
     below = [x for x in parts.below if _number(x) is None]
     if not math.isfinite(value) or not is_float(s.dtype) or any(_number(x) == 0 for x in numbers):

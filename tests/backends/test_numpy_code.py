@@ -94,3 +94,12 @@ def test_a_gradient_stands_below_the_line_that_it_differentiates(path: str, star
 
 def test_the_line_of_a_scan_comes_with_its_file() -> None:
     assert "for t in range(8):  # recurrent.dsl:28\n" in compile_text(ROOT / "specs/recurrent/gru.dsl")
+
+
+@pytest.mark.parametrize(
+    ("path", "number"), [("specs/mlp/mlp.dsl", "0.5 * dense_y * dense_y"), ("specs/convolution/resnet.dsl", "0.1 * ")]
+)
+def test_known_numbers_are_the_decimals_that_people_mean(path: str, number: str) -> None:
+    text = compile_text(ROOT / path)
+    assert number in text
+    assert not re.search(r"\d99999|\d00000\d", text.split("# ---- what")[0])
