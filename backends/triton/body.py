@@ -15,13 +15,14 @@ from dslc.backends.triton.text import (
     HALF,
     INTEGERS,
     PLUS,
+    REDUCED,
     TIMES,
     UNARY,
     Text,
     aligned,
     atom,
     is_float,
-    word,
+    name_of,
 )  # fmt: skip
 
 from dslc.ir import nodes as ir
@@ -84,8 +85,9 @@ class Body(Reads):
             "^": "power",
         }
         base = words.get(s.name, s.name if s.name.isalpha() else "test")
-        read = next((x for x in ir.scalars(s) if isinstance(x, ir.Read) and x.tensor.name), None)
-        return base if read is None else f"{base}_{word(read.tensor.name)}"
+        known = (name_of(x.tensor, "") for x in ir.scalars(s) if isinstance(x, ir.Read))
+        of = next((x.removesuffix(f"_{REDUCED['sum']}") for x in known if x), "")
+        return f"{base}_{of}" if of else base
 
     def one(self, s: ir.Scalar) -> Text:
         match s:

@@ -71,9 +71,11 @@ class Registry:
         self.helpers |= kernel.body.helpers
         text = self.text(kernel)
         if text not in self.names:
-            name, k = f"{kernel.wish}_kernel", 2
-            while name in self.texts:
-                name, k = f"{kernel.wish}_{k}_kernel", k + 1
+            wishes = (kernel.wish, kernel.long_wish)
+            name = next((x for wish in wishes if (x := f"{wish}_kernel") not in self.texts), "")
+            k = 2
+            while not name or name in self.texts:
+                name, k = f"{kernel.long_wish}_{k}_kernel", k + 1
             self.names[text] = name
             self.texts[name] = text.replace("def KERNEL(", f"def {name}(")
         name = self.names[text]

@@ -10,6 +10,7 @@ from dslc.backends.triton.body import Axis, Body, conjunction, product
 from dslc.backends.triton.text import BIT, HALF, Text, aligned, atom, name_of, size_code
 
 from dslc.ir import nodes as ir
+from dslc.ir.namespace import identifier
 from dslc.kernels.form import Kernel, Member
 from dslc.sizes import Size
 
@@ -68,6 +69,16 @@ class KernelText:
     words: int = 0
     #: blocks that may have another length
     along: dict[str, Along] = field(default_factory=dict)
+
+    @property
+    def long_wish(self) -> str:
+        """The name with the layer of a value that it stores: for a kernel whose name another one has."""
+        for node in reversed(self.outputs):
+            whole = identifier(str(getattr(node, "name", "")))
+            longer = re.sub(rf"(^|_){name_of(node)}_", rf"\1{whole}_", f"{self.wish}_", count=1).rstrip("_")
+            if whole and longer != self.wish:
+                return longer
+        return self.wish
 
     def chosen(self, choice: Choice) -> KernelText:
         """The same kernel, launched with other constants."""

@@ -88,13 +88,14 @@ def name_of(node: ir.Node, default: str = "value") -> str:
         return word(name)
     if isinstance(node, ir.Part) and isinstance(node.of, ir.Scan) and node.number < len(node.of.results):
         return name_of(node.of.results[node.number], default)
+    op = getattr(node, "op", None)
+    kind = REDUCED.get(op, op) if isinstance(op, str) and op.isidentifier() else ""
     span = getattr(node, "span", NOWHERE)
     if span.source.text and not span.derived:
         left = re.match(r"\s*(\w+)(\[[^=]*\])?\s*[+]?=[^=]", span.source.line(span.line))
-        if left:
-            return left[1]
-    op = getattr(node, "op", None)
-    return REDUCED.get(op, op) if isinstance(op, str) and op.isidentifier() else default
+        if left:  # a reduction inside of the formula of the line is not its value
+            return f"{left[1]}_{kind}" if kind else left[1]
+    return kind or default
 
 
 #: names of reductions that the spec gives none: those of the operations are Python's

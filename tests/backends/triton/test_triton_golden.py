@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from dslc.compiler import compile_text
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "triton"
@@ -41,3 +43,8 @@ def test_layer_norm(golden: Callable[[Path, str], None], tmp_path: Path) -> None
 
 def test_attention(golden: Callable[[Path, str], None], tmp_path: Path) -> None:
     golden(GOLDEN / "attention.txt", kernels(ATTENTION, tmp_path, "forward"))
+
+
+@pytest.mark.parametrize("spec", [NORM, ATTENTION], ids=["norm", "attention"])
+def test_values_of_forward_kernels_have_names_and_no_numbers(spec: str, tmp_path: Path) -> None:
+    assert not re.findall(r"\b\w+_\d+ = ", kernels(spec, tmp_path, "forward"))

@@ -31,8 +31,8 @@ Key = tuple[str, str, str]
 def kind_of(kernel: str) -> str:
     """The kind of a kernel, from its name.
 
-    >>> kind_of("y_dot_2_kernel"), kind_of("adamw_kernel")
-    ('dot', 'other')
+    >>> kind_of("d_b_parts_2_kernel"), kind_of("adamw_kernel")
+    ('parts', 'other')
     """
     found = re.search(r"_(map|rows|parts|dot|stream|scan)(_\d+)?_kernel$", kernel)
     return found[1] if found else "other"
