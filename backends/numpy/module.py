@@ -42,6 +42,8 @@ def entry(name, value, dtype, shape):
     for axis, (found, wanted) in enumerate(zip(value.shape, shape)):
         if found != wanted and isinstance(wanted, int):
             raise ValueError(f"{name}: expected {wanted} along axis {axis}, found {found}")
+    if not value.size:
+        raise ValueError(f"{name}: expected at least one entry along each axis, found the shape {value.shape}")
     return value if same else value.astype(dtype)
 
 

@@ -108,13 +108,15 @@ class Blas:
 
     @classmethod
     def threads(cls):
-        return cls.functions()[0]() if cls.functions() else 1
+        """How many there are while no members run: as many members share a call whatever runs beside it."""
+        with cls.lock:
+            return 1 if cls.functions() is None else cls.before if cls.calls else cls.functions()[0]()
 
     @classmethod
     def __enter__(cls):
         with cls.lock:
             if cls.calls == 0 and cls.functions():
-                cls.before = cls.threads()
+                cls.before = cls.functions()[0]()
                 cls.functions()[1](1)
             cls.calls += 1
 

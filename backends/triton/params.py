@@ -78,6 +78,8 @@ def entry(name, value, dtype, shape, device):
     for axis, (found, wanted) in enumerate(zip(value.shape, shape)):
         if isinstance(wanted, int) and found != wanted:
             raise ValueError(f"{name}: expected {wanted} along axis {axis}, found {found}")
+    if not value.numel():
+        raise ValueError(f"{name}: expected at least one entry along each axis, found the shape {tuple(value.shape)}")
     return value.to(dtype).contiguous()
 
 

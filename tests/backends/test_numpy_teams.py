@@ -211,3 +211,15 @@ def test_threads_are_as_many_as_the_work_pays_for(
     monkeypatch.setattr(module, "THREADS", None)
     monkeypatch.setattr(module, "LEAST_WORK", 100_000_000)
     assert module.members(work) == size
+
+
+def test_as_many_members_share_a_call_whatever_runs_beside_it(module: ModuleType) -> None:
+    alone = module.Blas.threads()
+    with module.Blas():
+        assert module.Blas.threads() == alone
+    assert module.Blas.threads() == alone
+
+
+def test_an_empty_batch_is_refused(module: ModuleType) -> None:
+    with pytest.raises(ValueError, match=r"x: expected at least one entry along each axis, found the shape \(0, 6\)"):
+        module.loss_grad_metrics(module.init(), *batch(0), module.init_state())
