@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+# Installed, grammar/ and backends/ are packages of dslc. In a checkout they stand beside it, and Python that runs there
+# takes this folder for the package, whatever is installed.
+_CHECKOUT = Path(__file__).parents[1]
+if (_CHECKOUT / "grammar" / "dslc.lark").is_file() and not (Path(__file__).parent / "grammar").is_dir():
+    __path__.append(str(_CHECKOUT))
 
 if TYPE_CHECKING:
     from dslc.compiler import compile_module as compile  # noqa: F401

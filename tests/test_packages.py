@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -15,3 +17,13 @@ def test_every_folder_with_code_is_a_package_that_is_installed() -> None:
         f"dslc.{p.parent.relative_to(ROOT).as_posix().replace('/', '.')}" for p in ROOT.glob("backends/**/*.py")
     }
     assert set(listed) >= folders | {"dslc", "dslc.grammar"}
+
+
+def test_python_in_a_checkout_finds_all_of_dslc() -> None:
+    """Without the finder of an editable install: as after `pip install .`, where the folder `dslc` comes first."""
+    code = (
+        "import sys; sys.meta_path = [x for x in sys.meta_path if 'editable' not in repr(x).lower()]\n"
+        "import dslc; print(dslc.compile('specs/mlp/mlp.dsl').forward.__name__, dslc.__file__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("forward"), done.stderr
