@@ -69,7 +69,7 @@ def run(
         try:
             write_arrays(output, found)
         except OSError as error:
-            raise cannot_write(output, error) from error
+            raise cannot_write(output, error, "then run it again") from error
     except RunError as error:
         if as_json:
             click.echo(json.dumps({"version": JSON_VERSION, "ok": False, "error": error.to_json()}, indent=2))

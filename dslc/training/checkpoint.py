@@ -85,7 +85,7 @@ def write_weights(folder: Path, arrays: Mapping[str, Array]) -> None:
         raise cannot_write(path, error) from error
 
 
-def cannot_write(path: Path, error: OSError) -> RunError:
+def cannot_write(path: Path, error: OSError, after: str = "then the same command goes on from there") -> RunError:
     """What a person needs to know when the disk is full or read-only."""
     reason = (error.strerror or str(error)).lower()
     cure = {
@@ -96,29 +96,43 @@ def cannot_write(path: Path, error: OSError) -> RunError:
     }.get(error.errno or 0, "choose another folder with -o")
     last = path.with_name(CHECKPOINT)
     kept = f"; the last checkpoint is whole: {last}" if last.exists() else ""
-    return RunError(f"cannot write {path}: {reason}{kept}", help=f"{cure}; then the same command goes on from there")
+    return RunError(f"cannot write {path}: {reason}{kept}", help=f"{cure}; {after}")
 
 
 def read_checkpoint(folder: Path) -> Snapshot | None:
     """The last checkpoint of a folder, or None when there is none."""
     path, previous = folder / CHECKPOINT, folder / PREVIOUS
-    if not path.exists():
+    if not path.exists() and not previous.exists():
         return None
+    try:
+        return read_snapshot(path)
+    except RunError as error:
+        raise RunError(error.message, help=_way_out(path, previous)) from error
+
+
+def _way_out(path: Path, previous: Path) -> str:
+    """How a run can go on whose checkpoint cannot be used."""
+    anew = "--fresh starts anew"
+    if previous.exists() and not path.is_dir():
+        try:
+            read_snapshot(previous)
+        except RunError:
+            return f"{previous} cannot be used, either; {anew}"
+        return f"`mv {previous} {path}` goes on from the checkpoint before it; {anew}"
+    return anew
+
+
+def read_snapshot(path: Path) -> Snapshot:
+    """The checkpoint in a file."""
     try:
         arrays = read_arrays(path)
         about = json.loads(bytes(arrays.pop("about")).decode())
     except (RunError, KeyError, ValueError) as error:
         reason = error.message if isinstance(error, RunError) else "it is not a checkpoint of dslc"
-        help = (
-            f"`mv {previous} {path}` goes on from the checkpoint before it"
-            if previous.exists()
-            else "--fresh starts anew"
-        )
-        raise RunError(f"the checkpoint {path} cannot be used: {reason}", help=help) from error
+        raise RunError(f"the checkpoint {path} cannot be used: {reason}") from error
     if about.get("format") != FORMAT:
         found = about.get("format")
-        help = "use the version of dslc that wrote it, or --fresh to start anew"
-        raise RunError(f"the checkpoint {path} has the format {found}, expected {FORMAT}", help=help)
+        raise RunError(f"the checkpoint {path} has the format {found} of another version of dslc, expected {FORMAT}")
     groups: dict[str, Arrays] = {}
     for key, value in arrays.items():
         group, _, name = key.partition("/")

@@ -202,6 +202,23 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_goes_on(damage: str
     assert same_bits(weights(folder), weights(tmp_path / "whole"))
 
 
+def test_a_run_that_lost_its_last_checkpoint_does_not_begin_anew(tmp_path: Path) -> None:
+    spec, data = normed(tmp_path)
+    folder = tmp_path / "run"
+    for steps in (5, 10):
+        assert run("train", spec, "--data", data, "-o", folder, "--steps", steps).exit_code == 0
+    previous = folder / "checkpoint.previous.npz"
+    (folder / CHECKPOINT).unlink()
+    done = run("train", spec, "--data", data, "-o", folder, "--steps", 15)
+    assert done.exit_code == 1
+    assert f"`mv {previous} {folder / CHECKPOINT}` goes on" in done.stderr
+    # where that one is no better, it is not recommended
+    previous.write_bytes(b"not a checkpoint, either")
+    done = run("train", spec, "--data", data, "-o", folder, "--steps", 15)
+    assert done.exit_code == 1
+    assert "mv " not in done.stderr and "--fresh starts anew" in done.stderr
+
+
 def test_other_data_another_spec_or_other_settings_are_refused(tmp_path: Path) -> None:
     spec, data = normed(tmp_path)
     folder = tmp_path / "run"
