@@ -84,9 +84,11 @@ def code(spec: Spec) -> str:
 
 
 def fused(spec: Spec) -> str:
-    """Which values a kernel computes together, over which sizes, and which of them it stores."""
-    if spec.backend != "triton":
-        raise NoStage(f"the {spec.backend} backend has no kernels: its modules are made from the stage `simplified`")
+    """Which values a block of rows, or a kernel, computes together; of kernels also sizes and what they store."""
+    if spec.backend == "numpy":
+        from dslc.backends.numpy import outline
+
+        return str(outline.fused(code(spec)))
     from dslc.kernels.prepare import prepared
 
     _, steps = prepared(list(spec.lowered().outputs.values()), spec.dtype)
@@ -122,10 +124,19 @@ def _label(node: ir.Node) -> str:
     return name_of(node) or "a value without a name"
 
 
+def memory(spec: Spec) -> str:
+    """Which values lie in the same memory, one after the other."""
+    if spec.backend != "numpy":
+        raise NoStage(f"modules of the {spec.backend} backend take memory from torch: `dslc cost` counts their buffers")
+    from dslc.backends.numpy import outline
+
+    return str(outline.memory(code(spec)))
+
+
 def kernels(spec: Spec) -> str:
     """The kernels of a module, as it has them."""
     if spec.backend != "triton":
-        raise NoStage(f"the {spec.backend} backend has no kernels: its modules are made from the stage `simplified`")
+        raise NoStage(f"the {spec.backend} backend has no kernels; the stage fused shows what it computes together")
     text = code(spec)
     lines = text.splitlines()
     found = []
@@ -144,6 +155,7 @@ STAGES: dict[str, Callable[[Spec], str]] = {
     "simplified": simplified,
     "step": stepped,
     "fused": fused,
+    "memory": memory,
     "kernels": kernels,
     "code": code,
 }

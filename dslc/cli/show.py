@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     default="ast",
     show_default=True,
     shell_complete=lambda context, option, text: stages_like(text),
-    help="What to show of a spec: ast, ir, grad, simplified, step, fused, kernels, code, or the name of a pass.",
+    help="What to show: ast, ir, grad, simplified, step, fused, memory, kernels, code, or the name of a pass.",
 )
 @click.option("--line", type=click.IntRange(1), metavar="N", help="Only what comes from line N of the spec.")
 @click.option("--why", is_flag=True, help="Which rules each pass used and what it changed.")
@@ -57,7 +57,8 @@ def show(
         grad        the same with the gradients of the loss
         simplified  the same after all passes
         step        one step of a sequence model, with its cache; or why it has none
-        fused       which values each kernel computes together (-b triton)
+        fused       which values each kernel, or each block of rows, computes together
+        memory      which values lie in the same memory (NumPy modules)
         kernels     the kernels (-b triton)
         code        the module that `dslc compile` writes
 
@@ -75,7 +76,7 @@ def show(
 
 def stages_like(text: str) -> list[str]:
     """The stages whose names begin so, for completion."""
-    stages = ("ast", "ir", "grad", "simplified", "step", "fused", "kernels", "code")
+    stages = ("ast", "ir", "grad", "simplified", "step", "fused", "memory", "kernels", "code")
     return [name for name in stages if name.startswith(text)]
 
 

@@ -118,3 +118,30 @@ def test_stages_are_completed() -> None:
 
     found = ShellComplete(cli, {}, "dslc", "_DSLC_COMPLETE").get_completions(["show", "a.dsl", "--stage"], "s")
     assert [item.value for item in found] == ["simplified", "step"]
+
+
+NORM = """\
+model norm(x: f32[N, 512]) -> y: [N, 512]:
+    h = x |> dense(512) |> layer_norm
+    y = h |> dense(512) |> relu
+"""
+
+
+def test_fused_shows_what_blocks_of_rows_compute_together(tmp_path: Path) -> None:
+    path = tmp_path / "norm.dsl"
+    path.write_text(NORM, encoding="utf-8")
+    assert shown(path, "--stage", "fused").splitlines() == [
+        "forward_of_rows",
+        "    one by one: dense_y",
+        "    together, in blocks of rows: layer_norm_mu, gap_dense_y, layer_norm_variance, h",
+        "    one by one: dense2_y, y",
+    ]
+
+
+def test_memory_shows_which_values_share_a_slot(tmp_path: Path) -> None:
+    path = tmp_path / "norm.dsl"
+    path.write_text(NORM, encoding="utf-8")
+    slots = shown(path, "--stage", "memory")
+    assert "dense_y [N, 512]: dense_y" in slots
+    wrong = run(path, "--stage", "memory", "-b", "triton")
+    assert wrong.exit_code == 2 and "take memory from torch" in wrong.stderr
