@@ -170,11 +170,13 @@ def all_nodes(roots: tuple[ir.Tensor, ...]) -> list[ir.Node]:
 # ---- comparing -----------------------------------------------------------------------------------------
 
 
-def error_of(found: Any, expected: Any, noise: float = 0.0) -> float:
-    """The largest difference past `noise`, relative to the largest value; infinite where one is NaN and the other not.
+def error_of(found: Any, expected: Any, others: float = 0.0) -> float:
+    """The largest difference, relative to the largest value; infinite where one is NaN and the other not.
 
-    >>> error_of(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
-    0.5
+    A difference that is no more than roundings of `others`, which the value may come from, is relative to these.
+
+    >>> error_of(np.array([1.0, 2.0]), np.array([1.0, 4.0])), error_of(1e-15, 0.0, others=2.0)
+    (0.5, 5e-16)
     """
     a, b = np.asarray(found, float), np.asarray(expected, float)
     if a.shape != b.shape or not np.array_equal(np.isfinite(a), np.isfinite(b)):
@@ -184,7 +186,8 @@ def error_of(found: Any, expected: Any, noise: float = 0.0) -> float:
         return float("inf")
     if not finite.any():
         return 0.0
-    return max(float(np.abs(a[finite] - b[finite]).max()) - noise, 0.0) / max(float(np.abs(b[finite]).max()), TINY)
+    difference, largest = float(np.abs(a[finite] - b[finite]).max()), max(float(np.abs(b[finite]).max()), TINY)
+    return difference / (max(largest, others) if difference <= NOISE * others else largest)
 
 
 def largest_of(x: Any) -> float:
@@ -201,11 +204,11 @@ def defined(plain: Mapping[str, Array], stable: Mapping[str, Array]) -> dict[str
 def worst(pairs: Iterable[tuple[str, Any, Any]]) -> tuple[float, str]:
     """The largest error of several values, and the name of the value that has it.
 
-    One that is 0 and comes from others that cancel is as good as 0: it may be off by roundings of the largest.
+    One that is 0 since others cancel is as good as 0: it may be off by roundings of the largest of them.
     """
     pairs = list(pairs)
-    noise = NOISE * max((largest_of(expected) for _, _, expected in pairs), default=0.0)
-    errors = [(error_of(found, expected, noise), name) for name, found, expected in pairs]
+    others = max((largest_of(expected) for _, _, expected in pairs), default=0.0)
+    errors = [(error_of(found, expected, others), name) for name, found, expected in pairs]
     return max(errors, default=(0.0, ""))
 
 
