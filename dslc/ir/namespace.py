@@ -321,8 +321,12 @@ def _word(node: ir.Node) -> str:
         case ir.Comp(body=ir.Read() as read):
             if isinstance(read.tensor, ir.Part) and isinstance(read.tensor.of, ir.Scan):
                 return "sequence"
-            everything = {ir.plain(i) for i in range(len(node.shape))}
-            if read.outside is None and len(read.places) == len(everything) and set(read.places) == everything:
+            axes = [ir.plain(i) for i in range(len(node.shape))]
+            if (
+                read.outside is None
+                and sorted(map(id, read.places)) == sorted(map(id, axes))
+                and [*read.places] != axes
+            ):
                 return "transposed"
             return "part" if read.outside is None else "padded"
     return "" if _name(node).startswith("d_") else "before"

@@ -34,6 +34,8 @@ class Transform(Substitute):
 
     def _one(self, node: ir.Node) -> ir.Node:
         new = self.visit(super()._one(node))
+        if isinstance(node, ir.Comp) and node.name and isinstance(new, ir.Comp) and not new.name:
+            object.__setattr__(new, "name", node.name)  # a part that is all that is left of a value
         self.origin.setdefault(new, node)
         return new
 

@@ -103,3 +103,13 @@ def test_known_numbers_are_the_decimals_that_people_mean(path: str, number: str)
     text = compile_text(ROOT / path)
     assert number in text
     assert not re.search(r"\d99999|\d00000\d", text.split("# ---- what")[0])
+
+
+def test_gradients_of_parameters_have_their_names_inside_layers_too() -> None:
+    text = compile_text(ROOT / "specs/transformer/gpt.dsl")
+    assert 'layer_norm.scale"] = team.total(d_layer_norm_scale)' in text
+    assert 'layer_norm2.scale"] = team.total(d_layer_norm2_scale)' in text
+
+
+def test_a_slice_is_a_part_and_no_transposition() -> None:
+    assert "logits_part = logits[:, :T - 1]" in compile_text(ROOT / "specs/transformer/gpt.dsl")
