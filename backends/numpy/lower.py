@@ -68,8 +68,8 @@ def common(nodes: Sequence[ir.Comp]) -> set[ir.Scalar]:
                 reading.add(s)
             if isinstance(s, ir.Op):
                 counts[s] = counts.get(s, 0) + 1
-                chosen = s.name in ("select", "==") and s in reading
-                if s.name in COSTLY or chosen or any(x in costly for x in s.args):
+                shared = s.name in ("select", "==", "sqrt") and s in reading
+                if s.name in COSTLY or shared or any(x in costly for x in s.args):
                     costly.add(s)
             for x in ir.operands(s):
                 above.setdefault(x, set()).add(s)

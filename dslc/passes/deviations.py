@@ -3,7 +3,8 @@
     mu[i] = sum[k](x[i, k]) / K;   d[i] = sum[k](x[i, k] - mu[i])   gives   d[i] = 0
 
 The gradient of a variance has such a sum: it is the path through the mean. Computed, it is noise of rounding that
-costs a run over all data.
+costs a run over all data. In a loop back both are read from what the loop over layers has kept: there the mean is
+that of the step which kept them.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class _Deviations(Transform):
 
 def is_deviation(node: ir.Comp) -> bool:
     """Is a sum that of the deviations of values from their own mean?"""
-    body = node.body
+    body = in_its_loop(node.body)
     if not isinstance(body, ir.Op) or body.name != "-":
         return False
     value, mean = body.args
@@ -85,6 +86,28 @@ def is_deviation(node: ir.Comp) -> bool:
     if product.negative or len(sums) != 1 or sums[0].tensor is not total or sums[0].places != whole:
         return False
     return _is_inverse([x for x in product.above if x is not sums[0]], list(product.below), node.reduced)
+
+
+def in_its_loop(root: ir.Scalar) -> ir.Scalar:
+    """A formula of what one step of a loop has left for the loop back, as that step would have it; else the formula."""
+    reads = [s for s in ir.scalars(root) if isinstance(s, ir.Read)]
+    kept = [s for s in reads if isinstance(s.tensor, ir.Part) and isinstance(s.tensor.of, ir.Scan) and s.places]
+    steps = {s.places[0] for s in kept}
+    scans = {s.tensor.of for s in kept if isinstance(s.tensor, ir.Part)}
+    if len(kept) != len(reads) or len(steps) != 1 or len(scans) != 1:
+        return root
+    (step,), (scan,) = steps, scans
+    if not isinstance(step, ir.At) or step.offset != 0 or not isinstance(scan, ir.Scan):
+        return root
+    done: dict[ir.Scalar, ir.Scalar] = {}
+    for s in ir.scalars(root):
+        new = ir.rebuild(s, lambda x: done[x])
+        if isinstance(new, ir.Read) and isinstance(new.tensor, ir.Part):
+            if new.tensor.number >= len(scan.results):
+                return root
+            new = ir.read(scan.results[new.tensor.number], new.places[1:], new.outside)
+        done[s] = new
+    return done[root]
 
 
 def _is_inverse(above: list[ir.Scalar], below: list[ir.Scalar], sizes: tuple[Size, ...]) -> bool:

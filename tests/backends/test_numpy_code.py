@@ -113,3 +113,12 @@ def test_gradients_of_parameters_have_their_names_inside_layers_too() -> None:
 
 def test_a_slice_is_a_part_and_no_transposition() -> None:
     assert "logits_part = logits[:, :T - 1]" in compile_text(ROOT / "specs/transformer/gpt.dsl")
+
+
+def test_the_loop_back_adds_up_no_deviations_and_takes_no_root_twice() -> None:
+    text = compile_text(ROOT / "specs/transformer/gpt.dsl")
+    back = text.split("reversed(range(")[1].split("\ndef ")[0]
+    assert not re.search(r"row_sums\(\w+(\[rows\])? - ", back)
+    for block in back.split("in row_blocks(")[1:]:
+        roots = re.findall(r"np\.sqrt\(([^()]*)\)", block.split("\n        # ")[0])
+        assert len(roots) == len(set(roots))
