@@ -10,6 +10,7 @@ from dslc.backends.numpy.text import size_code
 from dslc.fans import fans
 from dslc.ir import nodes as ir
 from dslc.ir.build import Builder, Unit
+from dslc.ir.tables import table_lines
 
 
 def one_of(table: str, unit: Unit, path: str) -> str:
@@ -49,34 +50,6 @@ def parameter_table(text: ModuleText, unit: Unit) -> str:
             values[path] = f"(({shape}), {value})"
         lines += ["", "#: state -> shape, value at the start", "STATE = {", *table_lines(unit, values), "}"]
     return "\n".join(lines)
-
-
-LOOP_NAMES = "lkji"
-
-
-def table_lines(unit: Unit, entries: dict[str, str]) -> list[str]:
-    """The entries of a table by path; those of equal layers in one comprehension."""
-    lines: list[str] = []
-    done: set[str] = set()
-    for path, entry in entries.items():
-        if path not in unit.layers:
-            lines.append(f'    "{path}": {entry},')
-            continue
-        stem = path.rpartition("*")[0]
-        if stem in done:
-            continue
-        done.add(stem)
-        names = LOOP_NAMES[: len(unit.layers[path])]
-        shown = one_of("", unit, path).format(*names)[3:-2].rpartition("}")[0] + "}"
-        lines += ["    **{", f'        f"{shown}.{{name}}": entry']
-        for name, (_, count) in zip(names, unit.layers[path], strict=True):
-            lines.append(f"        for {name} in range({count})")
-        lines.append("        for name, entry in {")
-        for other, inner in entries.items():
-            if other in unit.layers and other.rpartition("*")[0] == stem:
-                lines.append(f'            "{other.rpartition("*")[2][1:]}": {inner},')
-        lines += ["        }.items()", "    },"]
-    return lines
 
 
 INIT = '''

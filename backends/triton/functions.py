@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dslc.backends.triton.host import Host, Registry
-from dslc.backends.triton.params import LOOPS, layer_path
 from dslc.backends.triton.text import HOST, argument, size_code
 
 from dslc.check import program as p
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
+from dslc.ir.tables import LOOPS, layer_path
 from dslc.kernels.sums import every_node
 
 

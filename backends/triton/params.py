@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dslc.backends.triton.host import Host, Registry
 from dslc.backends.triton.numbers import number
 from dslc.backends.triton.text import HALF, size_code
@@ -12,6 +10,7 @@ from dslc.check import program as p
 from dslc.fans import fans
 from dslc.ir import nodes as ir
 from dslc.ir.build import Builder, Unit
+from dslc.ir.tables import LOOPS, layer_path, table_lines
 from dslc.kernels.group import scheduled
 from dslc.kernels.inline import inlined
 
@@ -165,43 +164,6 @@ def parameter_table(registry: Registry, unit: Unit) -> str:
             values[path] = f"(({shape}), {value})"
         lines += ["", "#: state -> shape, value at the start", "STATE = {", *table_lines(unit, values), "}"]
     return "\n".join(lines)
-
-
-LOOPS = "lkji"
-
-
-def table_lines(unit: Unit, entries: dict[str, str]) -> list[str]:
-    """The entries of a table by path; equal layers in one comprehension, layer after layer."""
-    lines: list[str] = []
-    done: set[str] = set()
-    for path, entry in entries.items():
-        if path not in unit.layers:
-            lines.append(f'    "{path}": {entry},')
-            continue
-        stem = path.rpartition("*")[0]
-        if stem in done:
-            continue
-        done.add(stem)
-        lines += ["    **{", "        name: about"]
-        lines += [f"        for {v} in range({count})" for v, (_, count) in zip(LOOPS, unit.layers[path], strict=False)]
-        lines.append("        for name, about in {")
-        for other, inner in entries.items():
-            if other in unit.layers and other.rpartition("*")[0] == stem:
-                lines.append(f"            {layer_path(unit, other, LOOPS)}: {inner},")
-        lines += ["        }.items()", "    },"]
-    return lines
-
-
-def layer_path(unit: Unit, path: str, counters: Sequence[str]) -> str:
-    """The path of one layer as text, with the counters of the loops for its stars.
-
-    >>> layer_path(Unit(layers={"block.*.W": ((0, 2),)}), "block.*.W", "l")
-    'f"block.{l}.W"'
-    """
-    first, *rest = path.split("*")
-    for (start, _), counter, part in zip(unit.layers[path], counters, rest, strict=False):
-        first += f"{{{counter}}}{part}" if start == 0 else f"{{{counter} + {start}}}{part}"
-    return f'f"{first}"'
 
 
 def init_functions(registry: Registry, unit: Unit) -> list[str]:

@@ -49,7 +49,7 @@ def compile_(
     context: click.Context, spec: Path, settings: dict[str, object], dtype: str, model: str | None, backend: str,
     atomic: bool, tune: float | None, output: Path | None,
 ) -> None:  # fmt: skip
-    """Compile SPEC to one Python file that needs NumPy alone.
+    """Compile SPEC to one Python file that needs NumPy alone, or with -b triton torch and triton.
 
     \b
     Examples:
