@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dslc.backends.numpy.blocks import Item, members
-from dslc.backends.numpy.text import DTYPES, size_code
+from dslc.backends.numpy.text import DTYPES, Extent, size_code
 
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
@@ -180,7 +180,7 @@ class Memory:
             return False
         return estimate(count(node), 256) >= LEAST_ELEMENTS
 
-    def place(self, node: ir.Tensor, name: str, shape: Sequence[Size]) -> str:
+    def place(self, node: ir.Tensor, name: str, shape: Sequence[Extent]) -> str:
         """The text of memory for a value, under a shape: in a free slot, or in a new one of this name."""
         slot = self.slots[node] = self.free_slot(node) or self.new_slot(node, name)
         plain = slot.dtype in ("float", "f32") or DTYPES[slot.dtype] == self.dtype

@@ -12,12 +12,11 @@ from itertools import pairwise
 
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.operations import FUNCTIONS
-from dslc.backends.numpy.text import MatrixProduct, Text
+from dslc.backends.numpy.text import Extent, MatrixProduct, Text
 
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.passes.products import variables
-from dslc.sizes import Size
 
 #: operations that take a place for their result: the function of NumPy, and the sign that does it in place
 UFUNCS: dict[str, tuple[str, str]] = {
@@ -36,7 +35,7 @@ class Store(Body):
     views: bool = True
 
     def into(
-        self, root: ir.Scalar, name: str, place: Callable[[Sequence[Size]], str], target: ir.Tensor | None = None
+        self, root: ir.Scalar, name: str, place: Callable[[Sequence[Extent]], str], target: ir.Tensor | None = None
     ) -> list[str] | None:
         """The lines that compute a formula and call it by a name; None when it is none of these.
 

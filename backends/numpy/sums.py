@@ -11,6 +11,7 @@ from dslc.backends.numpy.text import (
     PLUS,
     TIMES,
     UNARY,
+    Extent,
     MatrixProduct,
     Text,
     atom,
@@ -246,8 +247,8 @@ class Sums(Body):
         order = [*batch, *rows, *columns]
         product = None
         if rows and columns:
-            shape = [self.sizes[n] for n in batch]
-            shape += [tidy(math.prod(self.sizes[n] for n in group)) for group in (rows, columns)]
+            shape: list[Extent] = [self.sizes[n] for n in batch]
+            shape += [tuple(self.sizes[n] for n in group) for group in (rows, columns)]
             product = MatrixProduct(left.code, right.code, tuple(shape))
         if len(rows) > 1 or len(columns) > 1:
             sizes = f".reshape({', '.join(size_code(self.sizes[x]) for x in order)})"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dslc.ir import nodes as ir
-from dslc.sizes import Size, show
+from dslc.sizes import Polynomial, Size, show, tidy
 
 ATOM, POWER, UNARY, TIMES, PLUS, COMPARE = 9, 8, 7, 6, 5, 4
 
@@ -33,8 +34,8 @@ class MatrixProduct:
 
     left: str
     right: str
-    #: of the result, before the views
-    shape: tuple[Size, ...]
+    #: of the result, before the views; axes that are one have the sizes of all of them
+    shape: tuple[Extent, ...]
     views: str = ""
 
     def text(self, place: str) -> str:
@@ -57,8 +58,22 @@ class Text:
         return self.code if self.level >= level else f"({self.code})"
 
 
-def size_code(size: Size) -> str:
-    """A size as Python: exact quotients are whole-number divisions."""
+#: the size of an axis, or the sizes of several that are one
+Extent = Size | tuple[Size, ...]
+
+
+def size_code(size: Extent) -> str:
+    """A size as Python: exact quotients are whole-number divisions. A product of sums is not multiplied out.
+
+    >>> from dslc.sizes import symbol
+    >>> N, T = symbol("N"), symbol("T"); size_code((N, T)), size_code((N, T - 1))
+    ('N*T', 'N * (T - 1)')
+    """
+    if isinstance(size, tuple):
+        whole = tidy(math.prod(size))
+        if isinstance(whole, Polynomial) and len(whole.terms) > 1:
+            return " * ".join(atom(size_code(s)) for s in size)
+        size = whole
     return show(size).replace("^", "**").replace(" / ", " // ")
 
 

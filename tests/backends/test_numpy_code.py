@@ -122,3 +122,8 @@ def test_the_loop_back_adds_up_no_deviations_and_takes_no_root_twice() -> None:
     for block in back.split("in row_blocks(")[1:]:
         roots = re.findall(r"np\.sqrt\(([^()]*)\)", block.split("\n        # ")[0])
         assert len(roots) == len(set(roots))
+
+
+def test_products_of_sizes_are_not_multiplied_out() -> None:
+    text = compile_text(ROOT / "specs/convolution/resnet.dsl")
+    assert 'out=space("down_block1_conv2d_y", N * ((H - 1) // 2 + 1) * ((W - 1) // 2 + 1), 32)' in text
