@@ -42,7 +42,7 @@ def in_place(lines: Sequence[str], shapes: Mapping[str, object]) -> list[list[st
     for k, (line, tree) in enumerate(zip(lines, trees, strict=True)):
         out.append([line])
         match tree:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in shapes and _is_operation(value):
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in shapes and not _is_view(tree):
                 indent = line[: len(line) - len(line.lstrip())]
                 free = {x for x, shape in own.items() if last[x] == k and x not in viewed and shape == shapes[name]}
                 found = _lines(name, value, free)
@@ -64,11 +64,6 @@ def _is_view(tree: ast.stmt) -> bool:
         case ast.Assign(value=value):
             return not isinstance(value, ast.BinOp | ast.UnaryOp | ast.Compare)
     return False
-
-
-def _is_operation(value: ast.expr) -> bool:
-    """Is a value computed into an array of its own?"""
-    return bool(_operands(value))
 
 
 def _operands(value: ast.expr) -> list[ast.expr]:

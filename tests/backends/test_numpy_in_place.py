@@ -51,3 +51,8 @@ def test_an_operand_may_be_both_sides_of_the_first_operation() -> None:
 def test_a_value_that_is_needed_stays(lines: tuple[str, ...]) -> None:
     kept = {x for line in after(*lines) for x in ("gap", "root", "given") if f"out={x}" in line}
     assert not kept
+
+
+def test_a_choice_is_an_array_of_its_own() -> None:
+    found = after("gap = np.where(mask, x[rows], -np.inf)", "u = np.exp(gap - peak[:, None])", "total += row_sums(u)")
+    assert found[1:3] == ["u = np.subtract(gap, peak[:, None], out=gap)", "np.exp(u, out=u)"]
