@@ -106,11 +106,12 @@ class Tuner:
 
 def candidates(launches: Sequence[KernelText]) -> list[Mapping[str, int]]:
     """Blocks to try for a kernel; none where its launches differ in what they are along."""
-    if not launches or launches[0].form is None or any(x.along != launches[0].along for x in launches):
+    form = launches[0].form if launches else None
+    if form is None or any(x.along != launches[0].along for x in launches):
         return []
     one = launches[0]
     return [
-        blocks for blocks in BLOCKS[one.form.kind]
+        blocks for blocks in BLOCKS[form.kind]
         if all(n in one.along and one.along[n].allows(b) for n, b in blocks.items())
         and any(one.blocks[n] != b for n, b in blocks.items())
     ]  # fmt: skip

@@ -33,7 +33,7 @@ from dslc.passes.sums import estimate
 from dslc.sizes import Size, show
 
 if TYPE_CHECKING:
-    from dslc.backends.numpy.lower import Lowering
+    from dslc.backends.numpy.lower import Comprehensions
 
 
 #: the text of a number
@@ -70,7 +70,7 @@ def guarded_by(s: ir.Op) -> str:
 class Body:
     """Scalars of one comprehension as arrays over its variables."""
 
-    lowering: Lowering
+    lowering: Comprehensions
     sizes: tuple[Size, ...]
     done: dict[ir.Scalar, Text] = field(default_factory=dict)
     #: in a block, the variable that counts the rows
@@ -320,6 +320,7 @@ class Body:
                     0, step if place.offset == 0 else f"{step} + {size_code(place.offset)}".replace("+ -", "- ")
                 )
                 continue
+            assert isinstance(place, ir.Affine)  # data, and steps that are symbols, have gone already
             if not place.terms:
                 if fill is not None and not isinstance(place.offset, int):
                     return None
@@ -336,6 +337,7 @@ class Body:
                 order[:0] = [a, b]
                 continue
             ((number, step_),) = place.terms
+            assert isinstance(step_, int)
             order.insert(0, number)
             if number == self.row:
                 items.insert(0, ":" if self.local else low.rows)

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from dslc.backends.numpy.lower import Line, Lowering
+from dslc.backends.numpy.lower import Line
 from dslc.backends.numpy.sharing import Sharing, texts
+from dslc.backends.numpy.statement import Lowering
 
 
 @dataclass

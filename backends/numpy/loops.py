@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from dslc.backends.numpy.lower import Comprehensions
 from dslc.backends.numpy.text import size_code
 
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
-
-if TYPE_CHECKING:
-    from dslc.backends.numpy.lower import Lowering
 
 
 def late(order: Sequence[ir.Node]) -> list[ir.Node]:
@@ -54,10 +51,10 @@ class Nested(str):
         return str.format(self, *self.around, *step)
 
 
-class Loops:
+class Loops(Comprehensions):
     """The part of a lowering that writes scans."""
 
-    def star(self: Lowering, node: ir.Comp) -> str:
+    def star(self, node: ir.Comp) -> str:
         """How the parameter of a layer is written, when a node is one; steps of scans inside are places along axes."""
         assert isinstance(node.body, ir.Read)
         template = self.stars.get(node.body.tensor, "")
@@ -65,7 +62,7 @@ class Loops:
         inner = steps[template.count("{}") :] if template else []
         return template.format(*steps) + (f"[{', '.join(inner)}]" if inner else "")
 
-    def layers(self: Lowering, node: ir.Scan) -> None:
+    def layers(self, node: ir.Scan) -> None:
         """A loop over layers; what their gradients need goes to lists, which the loop back empties again."""
         inner, outside = ir.inside(node)
         carried = {x.place: x for x in inner if isinstance(x, ir.Step) and x.kind == "carry"}
@@ -122,7 +119,7 @@ class Loops:
         self.indent -= 1
         self.loops.pop()
         for a in outside:
-            if a in self.kept and self.names.get(self.slices.get(a)) and self.slices[a] not in before:
+            if a in self.kept and a in self.slices and self.names.get(self.slices[a]) and self.slices[a] not in before:
                 del self.slices[a]
         for x in set(self.names) - before:
             del self.names[x]
@@ -131,7 +128,7 @@ class Loops:
         self.names[node] = ""
         self.scan_names[node] = [*(stacked.get(k, "") for k in range(len(node.results))), *carries]
 
-    def passed_on(self: Lowering, node: ir.Scan, parts: dict[int, ir.Part], step: str) -> set[int]:
+    def passed_on(self, node: ir.Scan, parts: dict[int, ir.Part], step: str) -> set[int]:
         """The values of a loop that leave the function already in a loop inside of it."""
         found: set[int] = set()
         for k, result in enumerate(node.results):
@@ -145,7 +142,7 @@ class Loops:
                 found.add(k)
         return found
 
-    def settle(self: Lowering, node: ir.Scan, parts: dict[int, ir.Part]) -> None:
+    def settle(self, node: ir.Scan, parts: dict[int, ir.Part]) -> None:
         """What outlives a pass of the loop has memory of its own in each pass; a carried value, in every other one."""
         memory = self.memory
         *outer, step = self.loops
@@ -161,7 +158,7 @@ class Loops:
             else:
                 memory.pin(node.results[k], every)
 
-    def stack(self: Lowering, node: ir.Scan, part: ir.Part, result: ir.Tensor, length: str) -> str:
+    def stack(self, node: ir.Scan, part: ir.Part, result: ir.Tensor, length: str) -> str:
         """Where the values of all layers go: a list when they are only read layer by layer, the first layer first."""
         wish = result.name or self.wish(result)
         readers = self.readers.get(part, [])
@@ -175,7 +172,7 @@ class Loops:
         self.line(f"{name} = {self.empty(part, name)}", f"[{shape}]")
         return name
 
-    def take(self: Lowering, node: ir.Scan, part: ir.Node, step: str) -> None:
+    def take(self, node: ir.Scan, part: ir.Node, step: str) -> None:
         """Give the value that a layer has left a name inside the loop back."""
         assert isinstance(part, ir.Part)
         stored, local = self.kept[part]
@@ -188,7 +185,7 @@ class Loops:
         self.names[stands] = local
         self.slices[part] = stands
 
-    def scan(self: Lowering, node: ir.Scan) -> None:
+    def scan(self, node: ir.Scan) -> None:
         """A Python loop over the steps; what does not depend on the step stands before it."""
         inner, _ = ir.inside(node)
         step = self.fresh(

@@ -1,10 +1,11 @@
-"""From IR nodes to NumPy text: one statement for each node, loops for scans."""
+"""Comprehensions as NumPy text, and what all parts of a lowering know: names, lines, memory, blocks of rows."""
 
 from __future__ import annotations
 
 import builtins
 import keyword
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,10 +13,8 @@ from functools import partial
 from dslc.backends.numpy.blocks import Block, contents, extent, is_large, is_worth_a_line, plan
 from dslc.backends.numpy.body import Body, is_plain
 from dslc.backends.numpy.in_place import in_place
-from dslc.backends.numpy.loops import Loops
 from dslc.backends.numpy.memory import Memory
 from dslc.backends.numpy.operations import HELPERS
-from dslc.backends.numpy.others import Others
 from dslc.backends.numpy.stores import Store
 from dslc.backends.numpy.sums import Sums, natural
 from dslc.backends.numpy.text import ATOM, DTYPES, PLUS, Text, atom, bare, size_code
@@ -26,7 +25,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.naming import name_lines
 from dslc.passes.products import split
 from dslc.sizes import Size, symbol
-from dslc.source import Span
+from dslc.source import NOWHERE, Span
 
 
 @dataclass
@@ -124,8 +123,8 @@ def beside(order: Sequence[ir.Node]) -> list[ir.Node]:
 
 
 @dataclass
-class Lowering(Loops, Others):
-    """The text of one function body."""
+class Comprehensions(ABC):
+    """The part of a lowering that writes comprehensions, on which the others are built."""
 
     dtype: str = "np.float32"
     taken: set[str] = field(default_factory=set)
@@ -219,11 +218,11 @@ class Lowering(Loops, Others):
                 self.parts.setdefault(node.of, {})[node.number] = node
             if isinstance(node, ir.Scan):
                 self.count_uses(ir.inside(node)[0], (), node.number)
-                for a in (*node.starts, *node.carries, *node.results):
-                    self.users.setdefault(a, {})[node] = None
-                for a in node.starts:
-                    self.counts[a] = self.counts.get(a, 0) + 1
-                    self.readers.setdefault(a, []).append(None)
+                for x in (*node.starts, *node.carries, *node.results):
+                    self.users.setdefault(x, {})[node] = None
+                for x in node.starts:
+                    self.counts[x] = self.counts.get(x, 0) + 1
+                    self.readers.setdefault(x, []).append(None)
             else:
                 for a in ir.arguments(node):
                     self.users.setdefault(a, {})[node] = None
@@ -291,9 +290,9 @@ class Lowering(Loops, Others):
         self.members = dict(block.members)
         shown = [x for x in block.members if isinstance(x, ir.Comp) or self.used_inside(x, block)]
         outer = [x for x in shown if isinstance(x, ir.Comp) and (x in self.roots or self.used_outside(x, block))]
-        for x in outer:
-            name = self.names[x] = self.fresh(*self.wishes(x))
-            self.line(f"{name} = {self.zeros(x) if block.is_total(x) else self.empty(x, name)}")
+        for value in outer:
+            name = self.names[value] = self.fresh(*self.wishes(value))
+            self.line(f"{name} = {self.zeros(value) if block.is_total(value) else self.empty(value, name)}")
         before, taken = set(self.names), set(self.taken)
         self.rows = self.fresh("rows")
         self.count = self.fresh("count", "row_count")
@@ -316,9 +315,9 @@ class Lowering(Loops, Others):
             text = f"{space}{self.count} = {self.rows}.stop - {self.rows}.start"
             self.lines.insert(start, Line(text))
         self.indent -= 1
-        for x in set(self.names) - before:
-            if x not in outer:
-                del self.names[x]
+        for node in set(self.names) - before:
+            if node not in outer:
+                del self.names[node]
         self.taken = taken  # what exists for these rows only is forgotten
         self.rows = ""
         self.local, self.members = set(), {}
@@ -421,34 +420,9 @@ class Lowering(Loops, Others):
         users = self.users.get(node, {})
         return len(split(node.body).above) > 1 and any(isinstance(x, ir.Comp) and x.op is not None for x in users)
 
+    @abstractmethod
     def statement(self, node: ir.Node) -> None:
-        self.writing = getattr(node, "span", None)
-        match node:
-            case ir.Comp() if ir.slice_of_input(node) and self.star(node):
-                self.assign(node, self.star(node))
-            case ir.Comp():
-                if not self.stored(node):
-                    self.assign(node, self.full(self.comp(node), node.shape, node.dtype))
-            case ir.Scatter():
-                self.scatter(node)
-            case ir.Reshape():
-                shape = ", ".join(size_code(s) for s in node.shape)
-                self.assign(node, f"{self.tensor(node.of)}.reshape({shape})")
-            case ir.Along():
-                self.along(node)
-            case ir.External():
-                self.external(node)
-            case ir.Scan():
-                if node.name == "layers":
-                    self.layers(node)
-                else:
-                    self.scan(node)
-            case ir.Custom():
-                self.names[node] = ""
-            case ir.Part():
-                self.part(node)
-            case ir.Input():
-                assert node in self.stars, f"input {node.name} has no name"
+        """Write one node, of whatever kind."""
 
     def stored(self, node: ir.Comp) -> bool:
         """Write a value to a slot of the space, if it is large and can be computed there."""
@@ -567,7 +541,7 @@ class Lowering(Loops, Others):
         self.line(f"{name} = {bare(code)}", f"[{shape}]", getattr(node, "span", None))
 
     def place(self, node: ir.Node) -> str:
-        span = getattr(node, "span", ir.NOWHERE)
+        span = getattr(node, "span", NOWHERE)
         if not span.source.text:
             return ""
         return f"  {span.place}"
@@ -581,14 +555,15 @@ class Lowering(Loops, Others):
         if isinstance(node, ir.Part) and isinstance(node.of, ir.External) and is_together(node.of):
             users = list(self.users.get(node, ()))
             last = node.of.op.removeprefix("team ")
-            known = [str(x.name) for x in users if getattr(x, "name", "")]
+            known = [str(name) for x in users if (name := getattr(x, "name", ""))]
             return f"{known[0]}_{last}" if known else f"{last}_of_all"
         if isinstance(node, ir.Comp):
             users = list(self.users.get(node, ()))
             if len(users) == 1 and is_together(users[0]):
                 return f"{self.wish(next(iter(self.users[users[0]])))}_here"
-            if node.op == "sum" and len(users) == 1 and getattr(users[0], "name", ""):
-                return f"{users[0].name}_sum"
+            user = getattr(users[0], "name", "") if len(users) == 1 else ""
+            if node.op == "sum" and user:
+                return f"{user}_sum"
             read = next((self.names.get(s.tensor) for s in ir.scalars(node.body) if isinstance(s, ir.Read)), None)
             word = node.op or (node.body.name if isinstance(node.body, ir.Op) and node.body.name.isidentifier() else "")
             return f"{word}_{read}" if read and word else read or word or "value"

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dslc.backends.numpy.function import Function, ModuleText
-from dslc.backends.numpy.lower import Lowering
 from dslc.backends.numpy.manifest import manifest, manifest_entry
 from dslc.backends.numpy.normal import use_normal
 from dslc.backends.numpy.operations import HELPERS
 from dslc.backends.numpy.optimizer import optimizer_functions
 from dslc.backends.numpy.parameters import init_function, one_of, parameter_table
 from dslc.backends.numpy.sharing import Sharing, settle, shared_rows
+from dslc.backends.numpy.statement import Lowering
 from dslc.backends.numpy.text import DTYPES, size_code
 from dslc.backends.numpy.weights import FILE_ARRAYS, SAVE, SAVE_WITH_STATE
 
@@ -26,6 +26,7 @@ from dslc.ir.build import Unit
 from dslc.kernels.recompute import recomputed
 from dslc.passes.transform import everything
 from dslc.pipeline import GRADIENT, Lowered
+from dslc.sizes import Symbol
 
 #: what floats are computed with
 FLOATS = {"f16": "np.float32", "f32": "np.float32", "f64": "np.float64"}
@@ -62,7 +63,7 @@ def symbols(unit: Unit) -> dict[str, tuple[str, int]]:
     for name, node in unit.inputs.items():
         if node.role == "input":
             for axis, size in enumerate(node.shape):
-                if getattr(size, "is_Symbol", False):
+                if isinstance(size, Symbol):
                     found.setdefault(size.name, (name, axis))
     return found
 
@@ -222,7 +223,7 @@ def bounds(unit: Unit, tensors: Sequence[p.Tensor]) -> list[str]:
 
 
 def uses_random(roots: Sequence[ir.Node]) -> bool:
-    for node in everything(dict(enumerate(roots))):
+    for node in everything({str(k): x for k, x in enumerate(roots)}):
         if any(isinstance(s, ir.Rand) for b in ir.bodies(node) for s in ir.scalars(b)):
             return True
     return False

@@ -6,7 +6,7 @@ import re
 
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.function import ModuleText, commented
-from dslc.backends.numpy.lower import Lowering
+from dslc.backends.numpy.statement import Lowering
 
 from dslc.check import program as p
 from dslc.check.dependence import tensors_in
@@ -39,7 +39,7 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
     builder.statements(optimizer.body)
     updates = gather_factors(own.updates)
     arrays = {name: node for node, name in low.names.items() if name in ("param", *slots)}
-    low.memory.targets = {node: arrays[name] for name, node in updates.items() if isinstance(arrays[name], ir.Input)}
+    low.memory.targets = {node: x for name, node in updates.items() if isinstance(x := arrays[name], ir.Input)}
     low.may_block = False
     low.run(list(updates.values()))
     text.used |= low.used
@@ -50,9 +50,9 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
         '    """One step of the optimiser for one parameter: its new value and those of the slots, in place."""'
     )
     lines += commented(low.lines)
-    for name, node in updates.items():
-        if low.tensor(node) != name:
-            lines.append(f"    {name}[...] = {low.tensor(node)}")
+    for name, updated in updates.items():
+        if low.tensor(updated) != name:
+            lines.append(f"    {name}[...] = {low.tensor(updated)}")
     hyper = {}
     for tensor in optimizer.inputs:
         if tensor.name in ("param", "grad", "step", "grad_norm"):
@@ -89,8 +89,8 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
     step.append("        for name, grad in grads.items()")
     step += ["    }", "", "    def update(name, part):"]
     step.append(f"        {', '.join(names)} = (x[part] for x in flat[name])")
-    given = [*names[:2], *keywords, *(f"{s}={s}" for s in slots)]
-    step += [f"        {optimizer.name}({', '.join(given)})", ""]
+    passed = [*names[:2], *keywords, *(f"{s}={s}" for s in slots)]
+    step += [f"        {optimizer.name}({', '.join(passed)})", ""]
     pieces = f"for part in {low.helper('row_blocks')}(x.size, 1)"
     step.append(f"    parts = [(name, part) for name, (x, *_) in flat.items() {pieces}]")
     work = f"{UPDATE * (len(names) + len(slots) + 1)} * sum(x.size for x, *_ in flat.values())"

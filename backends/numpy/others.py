@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from dslc.backends.numpy.lower import Comprehensions
 from dslc.backends.numpy.sums import Sums
 from dslc.backends.numpy.text import TIMES, UNARY, Text, atom, bare, size_code
 
 from dslc.ir import nodes as ir
 
-if TYPE_CHECKING:
-    from dslc.backends.numpy.lower import Lowering
 
-
-class Others:
+class Others(Comprehensions):
     """The part of a lowering that writes nodes other than comprehensions and scans."""
 
-    def scatter(self: Lowering, node: ir.Scatter) -> None:
+    def scatter(self, node: ir.Scatter) -> None:
         body = Sums(self, node.ranges, out=tuple(range(len(node.ranges))))
         value = body.scalar(node.body)
         everything = tuple(range(len(node.ranges)))
@@ -55,7 +51,7 @@ class Others:
             ufunc = {"+": "np.add", "max": "np.maximum", "min": "np.minimum"}[node.op]
             self.line(f"{ufunc}.at({name}, ({places},), {shown})")
 
-    def add_rows(self: Lowering, node: ir.Scatter, body: Sums, value: Text, positions: list[Text]) -> bool:
+    def add_rows(self, node: ir.Scatter, body: Sums, value: Text, positions: list[Text]) -> bool:
         """Rows that are added up by data in the first place: sorted and summed, which np.add.at would do one by one."""
         first, *rest = node.places
         if not isinstance(first, ir.Data) or first.mode != "inside":
@@ -75,7 +71,7 @@ class Others:
         self.assign(node, f"{self.helper('add_rows')}({count}, {index.code}, {value.code})")
         return True
 
-    def along(self: Lowering, node: ir.Along) -> None:
+    def along(self, node: ir.Along) -> None:
         args = [self.tensor(a) for a in node.args]
         axis = node.axis
         x = f"np.flip({args[0]}, {axis})" if node.reverse else args[0]
@@ -94,7 +90,7 @@ class Others:
             code = f"np.flip({code}, {axis})"
         self.names[node] = code
 
-    def external(self: Lowering, node: ir.External) -> None:
+    def external(self, node: ir.External) -> None:
         args = ", ".join(self.tensor(a) for a in node.args)
         if node.op.startswith("team "):  # what members of a team do together
             self.names[node] = f"team.{node.op.removeprefix('team ')}({bare(args)})"
@@ -103,7 +99,7 @@ class Others:
         code = f"{self.helper(own[node.op])}({args})" if node.op in own else f"np.linalg.{node.op}({args})"
         self.names[node] = code
 
-    def part(self: Lowering, node: ir.Part) -> None:
+    def part(self, node: ir.Part) -> None:
         of = node.of
         if isinstance(of, ir.Custom):
             self.names[node] = self.tensor(of.values[node.number])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.function import ModuleText
-from dslc.backends.numpy.lower import Lowering
+from dslc.backends.numpy.statement import Lowering
 from dslc.backends.numpy.text import size_code
 
 from dslc.fans import fans

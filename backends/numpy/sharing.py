@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from dslc.backends.numpy.lower import Lowering
+from dslc.backends.numpy.statement import Lowering
 from dslc.backends.numpy.text import size_code
 
 from dslc.cost import costs, total

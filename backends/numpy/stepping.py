@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.function import Function, ModuleText
-from dslc.backends.numpy.lower import Lowering
 from dslc.backends.numpy.module import bind_params, bounds, uses_random, widened
 from dslc.backends.numpy.parameters import one_of
+from dslc.backends.numpy.statement import Lowering
 from dslc.backends.numpy.text import DTYPES, atom, size_code
 
 from dslc.check import program as p
@@ -22,6 +22,7 @@ from dslc.guards import needs
 from dslc.incremental.cache import Slot, is_entry, is_stacked, layers, newest
 from dslc.incremental.program import StepProgram, bounded, grows, open_sizes
 from dslc.ir import nodes as ir
+from dslc.sizes import Symbol
 
 
 class Stepping(Lowering):
@@ -94,8 +95,8 @@ def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> st
         low.names[node] = name
         prologue.append(_entry(low, name, node, [str(s) if isinstance(s, int) else f'"{s}"' for s in node.shape]))
         for axis, size in enumerate(node.shape):
-            if getattr(size, "is_Symbol", False):
-                sizes.setdefault(size.name, f"{name}.shape[{axis}]")  # type: ignore[union-attr]
+            if isinstance(size, Symbol):
+                sizes.setdefault(size.name, f"{name}.shape[{axis}]")
     asked = [s.name for s in open_sizes(unit) if s.name not in sizes and s is not program.length]
     limited = bounded(model, program)
     prologue += [f"{symbol} = {code}" for symbol, code in sizes.items()]

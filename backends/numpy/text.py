@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from dslc.ir import nodes as ir
 from dslc.sizes import Polynomial, Size, show, tidy
+from dslc.source import NOWHERE
 
 ATOM, POWER, UNARY, TIMES, PLUS, COMPARE = 9, 8, 7, 6, 5, 4
 
@@ -21,7 +22,7 @@ class CannotLower(Exception):
 
     def __init__(self, what: str, node: ir.Node):
         self.what = what
-        self.span = getattr(node, "span", ir.NOWHERE)
+        self.span = getattr(node, "span", NOWHERE)
         super().__init__(what)
 
 

@@ -13,6 +13,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
 from dslc.ir.tables import LOOPS, layer_path
 from dslc.kernels.sums import every_node
+from dslc.sizes import Symbol
 
 
 @dataclass
@@ -38,7 +39,7 @@ def symbols(unit: Unit) -> dict[str, tuple[str, int]]:
     for name, node in unit.inputs.items():
         if node.role == "input":
             for axis, size in enumerate(node.shape):
-                if not isinstance(size, int) and size.is_Symbol:
+                if isinstance(size, Symbol):
                     found.setdefault(size.name, (argument(name), axis))
     return found
 

@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 from dslc.backends.triton.dots import dot_kernel
 from dslc.backends.triton.frame import RESERVED, CannotLower
@@ -29,6 +30,16 @@ from dslc.source import NOWHERE, Span
 PRINTERS = {"map": map_kernel, "rows": rows_kernel, "dot": dot_kernel, "stream": stream_text}
 
 
+class About(TypedDict):
+    """What the manifest of a module says of a kernel."""
+
+    signature: dict[str, str]
+    blocks: Mapping[str, int | str]
+    warps: int
+    stages: int
+    lines: list[str]
+
+
 @dataclass
 class Registry:
     """The kernels of a module: equal texts are one kernel."""
@@ -38,7 +49,7 @@ class Registry:
     atomic: bool = False
     texts: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-    about: dict[str, dict[str, object]] = field(default_factory=dict)
+    about: dict[str, About] = field(default_factory=dict)
     helpers: set[str] = field(default_factory=set)
     #: constants for some kernels, in place of those that they come with
     choices: Mapping[str, Choice] = field(default_factory=dict)
@@ -99,7 +110,7 @@ class Registry:
         lines += [y for x in kernel.lines() for y in folded(f"    {x}")]
         return "\n".join(lines)
 
-    def described(self, kernel: KernelText) -> dict[str, object]:
+    def described(self, kernel: KernelText) -> About:
         body = kernel.body
         signature = {name: POINTER[self.storage(body.kept(t))] for t, name in body.pointers.items()}
         signature |= dict.fromkeys([*body.steps.values(), *kernel.numbers()], "i64")

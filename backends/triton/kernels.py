@@ -59,7 +59,7 @@ class KernelText:
     grid: list[str]
     warps: int = 4
     stages: int = 2
-    outputs: list[ir.Tensor] = field(default_factory=list)
+    outputs: Sequence[ir.Tensor] = field(default_factory=list)
     spans: list[ir.Node] = field(default_factory=list)
     #: what it computes, where that is comprehensions
     form: Kernel | None = None

@@ -87,7 +87,7 @@ class Update:
 
     def reads(self) -> set[str]:
         """The names of what the formulas read."""
-        return {s.tensor.name for b in self.bodies.values() for s in ir.scalars(b) if isinstance(s, ir.Read)}  # type: ignore[union-attr]
+        return {s.tensor.name for b in self.bodies.values() for s in ir.scalars(b) if isinstance(s, ir.Read)}
 
 
 def update_of(optimizer: p.Instance) -> Update:

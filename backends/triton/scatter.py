@@ -119,7 +119,7 @@ def segment_kernel(found: Segments, given: Sorted, dtype: str, layered: Mapping[
     )
 
 
-def places(s: ir.Read) -> set[int]:
+def places(s: ir.Read) -> frozenset[int]:
     """The variables that the places of a read depend on, also through data."""
     found = ir.variables(s)
     for place in s.places:

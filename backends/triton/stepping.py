@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from dslc.backends.triton.functions import Function, bind_layers, bounds, dictionary, leading_places
 from dslc.backends.triton.host import Host, Registry
-from dslc.backends.triton.params import LOOPS
 from dslc.backends.triton.text import HOST, argument, size_code
 
 from dslc.check import program as p
@@ -21,6 +20,7 @@ from dslc.guards import needs
 from dslc.incremental.cache import Slot, is_entry, is_stacked, layers, newest
 from dslc.incremental.program import StepProgram, bounded, grows, open_sizes
 from dslc.ir import nodes as ir
+from dslc.ir.tables import LOOPS
 from dslc.kernels.form import Step
 from dslc.kernels.prepare import prepared
 from dslc.passes.transform import Transform

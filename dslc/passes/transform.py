@@ -50,7 +50,7 @@ def with_body(node: ir.Comp, body: ir.Scalar) -> ir.Tensor:
     )  # fmt: skip
 
 
-def everything(outputs: Outputs) -> Iterator[ir.Node]:
+def everything(outputs: Mapping[str, ir.Node]) -> Iterator[ir.Node]:
     """All nodes of a program, arguments first, those inside scans too."""
     return _all(ir.schedule(tuple(outputs.values())))
 
