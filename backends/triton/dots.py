@@ -23,6 +23,7 @@ from dslc.backends.triton.text import ATOM, HALF, Text, aligned, atom, name_of, 
 
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel
+from dslc.ops.table import RECORDS
 from dslc.sizes import Size
 
 
@@ -32,12 +33,11 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
     output_pointers(kernel, body)
     extents = {n: product([kernel.sizes[v] for v in getattr(kernel, n)]) for n in ("batch", "rows", "columns")}
     inners = {d.inner: product([kernel.sizes[v] for v in d.inner]) for d in kernel.dots}
-    most = 64 if len(kernel.dots) == 1 and tiles_read_after(kernel) <= MOST_READ else 32
-    double = dtype == "f64" and most == 32  # in float64, tiles and the functions of them take twice the registers
+    most_rows, most_columns = tile_of(kernel, dtype)
     halves = all(half_of(body, d.left, d.right) is not None for d in kernel.dots)
     blocks: dict[str, int | str] = {
-        "BLOCK_ROWS": block_for(extents["rows"], 16, 32 if double else 64),
-        "BLOCK_COLUMNS": block_for(extents["columns"], 16, 16 if double else most),
+        "BLOCK_ROWS": block_for(extents["rows"], 16, most_rows),
+        "BLOCK_COLUMNS": block_for(extents["columns"], 16, most_columns),
         "BLOCK_INNER": 32 if halves else 16,
     }
     grid = dot_axes(body, kernel, extents, blocks)
@@ -69,6 +69,14 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
 MOST_READ = 6
 
 
+def tile_of(kernel: Kernel, dtype: str) -> tuple[int, int]:
+    """Rows and columns that a program has at most."""
+    many = len(kernel.dots) > 1 or tiles_read_after(kernel) > MOST_READ
+    if dtype == "f64":  # tiles take twice the registers, and functions of them more than that
+        return (32, 16) if many else (32, 32) if functions_after(kernel) else (64, 64)
+    return 64, 32 if many else 64
+
+
 def tiles_read_after(kernel: Kernel) -> int:
     """How many tiles the maps of the results read."""
     summed = {d.node for d in kernel.dots}
@@ -79,6 +87,17 @@ def tiles_read_after(kernel: Kernel) -> int:
         and ir.variables(s) & rows and ir.variables(s) & columns
     }  # fmt: skip
     return len(reads)
+
+
+def functions_after(kernel: Kernel) -> bool:
+    """Do the maps of the results have functions of full tiles, beyond sums, products and choices?"""
+    summed = {d.node for d in kernel.dots}
+    rows, columns = set(kernel.rows), set(kernel.columns)
+    return any(
+        isinstance(s, ir.Rand) or (isinstance(s, ir.Op) and RECORDS[s.name].gives == "float")
+        for m in kernel.members.values() if m.node not in summed for s in ir.scalars(m.body)
+        if ir.variables(s) & rows and ir.variables(s) & columns
+    )  # fmt: skip
 
 
 def dot_axes(body: Body, kernel: Kernel, extents: Mapping[str, Size], blocks: Mapping[str, int | str]) -> list[str]:
