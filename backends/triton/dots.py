@@ -19,6 +19,7 @@ from dslc.backends.triton.kernels import (
     wide,
     wish_of,
 )  # fmt: skip
+from dslc.backends.triton.rows import turns
 from dslc.backends.triton.text import ATOM, HALF, Text, aligned, atom, name_of, size_code
 
 from dslc.ir import nodes as ir
@@ -38,7 +39,7 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
     blocks: dict[str, int | str] = {
         "BLOCK_ROWS": block_for(extents["rows"], 16, most_rows),
         "BLOCK_COLUMNS": block_for(extents["columns"], 16, most_columns),
-        "BLOCK_INNER": 32 if halves else 16,
+        "BLOCK_INNER": 32 if halves and tiles_of_a_side(kernel) < 2 else 16,
     }
     grid = dot_axes(body, kernel, extents, blocks)
     names = {d.node: body.fresh(name_of(d.node, "total")) for d in kernel.dots}
@@ -51,8 +52,9 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
         body.values[node] = text
         if node in kernel.stored:
             store(body, member, text)
-    # a program holds a tile of sums for each contraction: eight warps keep it in registers
-    warps = 4 if blocks["BLOCK_ROWS"] == blocks["BLOCK_COLUMNS"] == 16 else 8
+    # a program holds a tile of sums for each contraction: eight warps keep it in registers, and sines of float64
+    sines = dtype == "f64" and turns([s for d in kernel.dots for s in (d.left, d.right)])
+    warps = 4 if blocks["BLOCK_ROWS"] == blocks["BLOCK_COLUMNS"] == 16 and not sines else 8
     stages = 2 if halves and len(kernel.dots) == 1 else 1  # elsewhere a second stage spills on sm80
     outputs, spans = list(kernel.stored), list(kernel.members)
     along = {
@@ -87,6 +89,12 @@ def tiles_read_after(kernel: Kernel) -> int:
         and ir.variables(s) & rows and ir.variables(s) & columns
     }  # fmt: skip
     return len(reads)
+
+
+def tiles_of_a_side(kernel: Kernel) -> int:
+    """How many tiles are read for one side of a contraction: it is computed of them in float32."""
+    sides = [s for d in kernel.dots for s in (d.left, d.right)]
+    return max(len({s for s in ir.scalars(x) if isinstance(s, ir.Read) and len(ir.variables(s)) > 1}) for x in sides)
 
 
 def functions_after(kernel: Kernel) -> bool:

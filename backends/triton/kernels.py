@@ -103,12 +103,12 @@ class KernelText:
 MOST_WORDS = 112
 
 
-def warps_for(words: int) -> int:
+def warps_for(words: int, most: int = MOST_WORDS) -> int:
     """The fewest warps of 32 threads whose threads hold no more of the tiles of a program, which have so many words.
 
     Two at least: a multiprocessor holds 32 programs and 64 warps.
     """
-    return next((w for w in (2, 4) if words <= MOST_WORDS * 32 * w), 8)
+    return next((w for w in (2, 4) if words <= most * 32 * w), 8)
 
 
 def power_of_two(n: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dslc.backends.triton.body import Axis, Body, CannotLower, product
@@ -72,7 +72,8 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], part
         )
     else:
         looped(body, kernel, axis, columns)
-    warps = 4 if column_block <= 2048 and live_tiles(kernel, dtype) <= MOST_LIVE and not turns(kernel) else 8
+    sines = turns([m.body for m in kernel.members.values()])
+    warps = 4 if column_block <= 2048 and live_tiles(kernel, dtype) <= MOST_LIVE and not sines else 8
     outputs, spans = list(kernel.stored), list(kernel.members)
     along = {"BLOCK_ROWS": Along(rows, body.axes[0].ragged, 0)} if "BLOCK_ROWS" in blocks else {}
     return KernelText(wish_of(kernel) + "_rows", body, blocks, grid, warps, 1, outputs, spans, kernel, along=along)
@@ -104,9 +105,8 @@ def words(kind: str, dtype: str) -> int:
     return 2 if kind in ("f64", "i64") or (kind == "float" and dtype == "f64") else 1
 
 
-def turns(kernel: Kernel) -> bool:
-    """Does a kernel have sines? Those of large numbers need many registers for a short time."""
-    bodies = [m.body for m in kernel.members.values()]
+def turns(bodies: Sequence[ir.Scalar]) -> bool:
+    """Are there sines? Those of large numbers need many registers for a short time."""
     return any(isinstance(s, ir.Op) and s.name in ("sin", "cos", "tan") for body in bodies for s in ir.scalars(body))
 
 

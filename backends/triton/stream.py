@@ -39,6 +39,9 @@ ROWS, SHORT, COLUMNS = 0, 10, 20
 WIDE = 64
 #: and fewer rows, where it holds this many tiles of rows by a short axis
 MOST_HELD = 4
+#: words of tiles that a thread may hold in 16 bits. Products of products have 16 rows in each warp: with more than two
+#: warps several hold the same rows, and only what is read is spread over all of them
+MOST_WORDS = 176
 
 
 def held(kernel: Kernel) -> int:
@@ -127,7 +130,7 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
     # In float32 and float64 the operands of a product are spread over all threads again and again, which no count of
     # words tells: with several tiles alive at a time, or long sums of them, eight warps keep them in registers.
     words = live_words(stream) if dtype in HALF else 0
-    warps = warps_for(words) if dtype in HALF else 4 if len(kernel.tiles) < 2 and not wide else 8
+    warps = warps_for(words, MOST_WORDS) if dtype in HALF else 4 if len(kernel.tiles) < 2 and not wide else 8
     return KernelText(
         wish_of(kernel) + "_stream",
         body,

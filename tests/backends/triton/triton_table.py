@@ -1,13 +1,13 @@
-"""The table of what kernels need on each GPU: for each spec and kind of kernel the worst figures of its kernels."""
+"""Tables of what kernels need on each GPU, one for each float: the worst figures of each kind of kernel of a spec."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-FILE = Path(__file__).parent / "resources.tsv"
+FOLDER = Path(__file__).parent
 COLUMNS = ("spec", "kind", "target", "kernels", "registers", "shared", "spilled", "occupancy")
 
 
@@ -28,6 +28,12 @@ class Row(NamedTuple):
 Key = tuple[str, str, str]
 
 
+def together(rows: Sequence[Row]) -> Row:
+    """The worst of several rows."""
+    kernels, registers, shared, spilled, occupancy = zip(*rows, strict=True)
+    return Row(sum(kernels), max(registers), max(shared), max(spilled), min(occupancy))
+
+
 def kind_of(kernel: str) -> str:
     """The kind of a kernel, from its name.
 
@@ -44,16 +50,17 @@ def rows(spec: str, figures: Iterable[Mapping[str, Any]]) -> dict[Key, Row]:
     for one in figures:
         key = spec, kind_of(one["kernel"]), one["target"]
         new = Row(1, one["registers"], one["shared"], one["spilled"], one["occupancy"])
-        old = found.get(key)
-        if old is not None:
-            worst = (max(a, b) for a, b in zip(old[1:4], new[1:4], strict=True))
-            new = Row(old.kernels + 1, *worst, min(old.occupancy, new.occupancy))
-        found[key] = new
+        found[key] = together([found[key], new]) if key in found else new
     return found
 
 
-def read() -> dict[Key, Row]:
-    lines = FILE.read_text(encoding="utf-8").splitlines()[1:] if FILE.exists() else []
+def file_of(dtype: str) -> Path:
+    return FOLDER / ("resources.tsv" if dtype == "f32" else f"resources_{dtype}.tsv")
+
+
+def read(dtype: str = "f32") -> dict[Key, Row]:
+    file = file_of(dtype)
+    lines = file.read_text(encoding="utf-8").splitlines()[1:] if file.exists() else []
     table: dict[Key, Row] = {}
     for line in lines:
         spec, kind, target, *numbers, occupancy = line.split("\t")
@@ -61,6 +68,14 @@ def read() -> dict[Key, Row]:
     return table
 
 
-def write(table: Mapping[Key, Row]) -> None:
+def write(table: Mapping[Key, Row], dtype: str = "f32") -> None:
     lines = ["\t".join(COLUMNS), *("\t".join(map(str, (*key, *row))) for key, row in sorted(table.items()))]
-    FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    file_of(dtype).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def summary(dtype: str) -> list[tuple[str, Row]]:
+    """What the kernels of all specs need on each target."""
+    found: dict[str, list[Row]] = {}
+    for (_, _, target), row in read(dtype).items():
+        found.setdefault(target, []).append(row)
+    return [(target, together(found[target])) for target in sorted(found)]
