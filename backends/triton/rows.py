@@ -44,7 +44,8 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], part
     grid = ["1"]
     column_block = power_of_two(columns) if whole and isinstance(columns, int) else long_block(rows)
     if kernel.rows and rows != 1:
-        row_block = block_for(rows, 1, max(1, min(64, 2048 // column_block)))
+        entries = 1024 if dtype == "f64" else 2048  # of a tile, so that it has as many words
+        row_block = block_for(rows, 1, max(1, min(64, entries // column_block)))
         blocks["BLOCK_ROWS"] = row_block
         body.axes.append(Axis(0, body.fresh("rows"), kernel.rows, row_sizes, 0, ragged(rows, row_block)))
         body.line(index_line(body.axes[0].name, "tl.program_id(0)", "BLOCK_ROWS", wide(row_sizes + column_sizes)))

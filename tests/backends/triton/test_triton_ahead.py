@@ -6,9 +6,10 @@
 Figures are kept in pytest's cache by the text of the kernel: only what changed is compiled again, and what several
 specs or floats share is compiled once.
 
-Tables, one for each float, have the worst figures of each kind of kernel of each spec. A table of kernels (some 1900
-different ones for each float) would have to know them by their text, and then any change makes a kernel a new one with
-nothing to compare it with; by name would be no better, since names count. Kinds stay.
+A table has the worst figures of each kind of kernel of each spec in one float. A table of kernels (some 1900 different
+ones for each float) would have to know them by their text, and then any change makes a kernel a new one with nothing to
+compare it with; by name would be no better, since names count. Kinds stay. In floats without a table kernels must not
+spill either.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from dslc.compiler import compile_text
 
 SPECS = [p for p in sorted((ROOT / "specs").glob("*/*.dsl")) if "model " in p.read_text(encoding="utf-8")]
 FLOATS = ["f32", "f64", "bf16", "f16"]
+#: those that have a table
+TABLES = ["f32"]
 #: some of each kind of kernel
 SOME = ["linear/softmax_regression", "mlp/mlp", "transformer/gpt"]
 
@@ -72,6 +75,8 @@ def known(request: pytest.FixtureRequest) -> Path:
 def check_spec(path: Path, folder: Path, known: Path, request: pytest.FixtureRequest, dtype: str = "f32") -> None:
     found = figures(path, folder, known, dtype=dtype)
     check(found)
+    if dtype not in TABLES:
+        return
     name = f"{path.parent.name}/{path.stem}"
     rows = triton_table.rows(name, found)
     table = triton_table.read(dtype)
@@ -177,7 +182,7 @@ def test_scatters_compile_for_three_targets(atomic: bool, tmp_path: Path, known:
     check(found)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", TABLES)
 def test_the_table_has_every_spec_on_every_target_without_spills(dtype: str) -> None:
     table = triton_table.read(dtype)
     assert {(spec, target) for spec, _, target in table} == {
