@@ -112,10 +112,10 @@ def folded(function, x, axes):
 
 
 def row_blocks(count, width):
-    """Slices of 0 .. count - 1: some eight, of 131072 to 262144 numbers each when a row has `width` of them."""
+    """Slices of 0 .. count - 1: some four, of 131072 to 524288 numbers each when a row has `width` of them."""
     if count * width <= 131072:
         return (slice(0, count),) if count else ()
-    step = max(1, min(max(count * width // 8, 131072), 262144) // width)
+    step = max(1, min(max(count * width // 4, 131072), 524288) // width)
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
