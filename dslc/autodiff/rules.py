@@ -243,12 +243,19 @@ def _symmetric(x: ir.Tensor) -> ir.Tensor:
 
 
 def _matexp(a: ir.Tensor, v: ir.Tensor) -> ir.Tensor:
-    """The top right block of matexp([[A^T, V], [0, A^T]])."""
+    """The top right block of matexp([[A^T, V / s], [0, A^T]]), times s: it is linear in V.
+
+    The number s is the sum of |V|. A large V would have the whole matrix scaled down so far that A is lost in roundings.
+    """
     t = transpose(a)
     n = a.shape[-1]
     rank = len(a.shape)
     lead = tuple(ir.plain(i) for i in range(rank - 2))
     minus = -1 * n
+    total = ir.comp(v.shape[:-2], ir.op("abs", (ir.op("stop_grad", (ir.whole(v),), v.dtype),), v.dtype), "sum", (n, n))
+    some = d.compare(">", ir.read(total, lead), zero(v.dtype))
+    scale = ir.comp(v.shape[:-2], d.choose(some, ir.whole(total), ir.const(1.0, v.dtype)))
+    v = ir.comp(v.shape, d.div(ir.whole(v), ir.read(scale, lead)))
 
     def block(x: ir.Tensor, down: bool, right: bool) -> ir.Scalar:
         row = ir.affine(((rank - 2, 1),), minus if down else 0)
@@ -258,4 +265,5 @@ def _matexp(a: ir.Tensor, v: ir.Tensor) -> ir.Tensor:
     body = d.add(d.add(block(t, False, False), block(v, False, True)), block(t, True, True))
     shape = (*a.shape[:-2], 2 * n, 2 * n)
     big = _external("matexp", (ir.comp(shape, body),), shape, 2)
-    return ir.comp(a.shape, ir.read(big, (*lead, ir.plain(rank - 2), ir.affine(((rank - 1, 1),), n))))
+    slope = ir.read(big, (*lead, ir.plain(rank - 2), ir.affine(((rank - 1, 1),), n)))
+    return ir.comp(a.shape, d.mul(slope, ir.read(scale, lead)))

@@ -230,6 +230,16 @@ def test_gradients_of_matrix_operations_equal_those_of_torch(
     same_as_torch(program, function, {"A": SYMMETRIC if symmetric else SQUARE}, symmetric=symmetric)
 
 
+@pytest.mark.parametrize("factor", [0.0, 1e-30, 1e12])
+def test_the_size_of_what_follows_a_matrix_exponential_does_not_cost_its_gradient_digits(factor: float) -> None:
+    program = unit("fn f(A: f64[K, K], c: f64[]) -> y: []:\n    E = matexp(A)\n    y = sum(c * sin(E))\n")
+    slope = gradients({program.outputs["y"]: ones(())}, [program.inputs["A"]])[0]
+    found = evaluate(program, {"A": SQUARE[0] / 4, "c": np.array(factor)}, {"A": slope})["A"]
+    a = torch.tensor(SQUARE[0] / 4, requires_grad=True)
+    (expected,) = torch.autograd.grad(torch.sin(torch.linalg.matrix_exp(a)).sum(), a)
+    np.testing.assert_allclose(found, factor * expected.numpy(), rtol=1e-12)
+
+
 def test_equal_eigenvalues_have_a_gradient_and_their_vectors_none() -> None:
     text = "fn f(A: f64[K, K]) -> (y: [], z: []):\n    v, q = eigh(A)\n    y = sum[k](v[k]^3)\n    z = sum(sin(q))\n"
     program = unit(text)
