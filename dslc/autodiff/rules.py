@@ -245,7 +245,7 @@ def _symmetric(x: ir.Tensor) -> ir.Tensor:
 def _matexp(a: ir.Tensor, v: ir.Tensor) -> ir.Tensor:
     """The top right block of matexp([[A^T, V / s], [0, A^T]]), times s: it is linear in V.
 
-    The number s is the sum of |V|. A large V would have the whole matrix scaled down so far that A is lost in roundings.
+    The number s is the sum of |V|. For a large V the whole matrix would be scaled down until A is lost in roundings.
     """
     t = transpose(a)
     n = a.shape[-1]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
 from dslc.kernels.form import Dot, Kernel, Loop, Member, Other, Step
+from dslc.kernels.narrow import HALVES
 from dslc.kernels.sides import contraction_sides, inner_order, is_contraction
 from dslc.kernels.stream import Ending, Roles, ending, read_roles, tile_roles, tiles_of
 from dslc.kernels.sums import plain_variable
@@ -25,6 +26,17 @@ def scheduled(roots: Sequence[ir.Tensor]) -> list[Step]:
     grouping.add(ir.schedule(tuple(roots)))
     grouping.finish(set(roots))
     return grouping.steps
+
+
+def round_at_once(kernel: Kernel) -> None:
+    """Let members read what others find in memory: values that are kept in 16 bits round before they are used.
+
+    The adjoint of a maximum looks for it among the values. One of numbers that are not rounded yet is none of them.
+    """
+    for node in kernel.stored:
+        member = kernel.members[node]
+        if node.op is None and node.dtype in HALVES:
+            kernel.members[node] = replace(member, body=ir.op("cast", (member.body,), node.dtype))
 
 
 @dataclass
@@ -107,6 +119,8 @@ class Grouping:
         for step in self.steps:
             if isinstance(step, Kernel):
                 step.stored = [x for x in step.members if x in roots]  # type: ignore[misc]
+                if any(m.node.op in ("max", "min") for m in step.members.values()):
+                    round_at_once(step)
 
     # ---- joining
 
