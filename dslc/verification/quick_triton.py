@@ -60,6 +60,7 @@ def quick() -> Iterator[None]:
         types_made_once(changes)
         semantic = interpreter.interpreter_semantic
         changes.set(semantic, "broadcast_impl_value", broadcast(semantic, semantic.broadcast_impl_value))
+        changes.set(semantic, "load", load(semantic, semantic.load))
         for name, kind in OPERATORS.items():
             changes.set(core.tensor, name, kind(name))
         changes.set(core.tensor, "__getitem__", new_axes(core.tensor.__getitem__))
@@ -137,6 +138,18 @@ def broadcast(semantic: Any, plain: Callable[[Any, Any], Any]) -> Callable[[Any,
     return apply
 
 
+def load(semantic: Any, plain: Callable[..., Any]) -> Callable[..., Any]:
+    """What stands outside of a mask, a number, is cast before it is stretched to a block and not after."""
+
+    def apply(pointer: Any, mask: Any, other: Any, *options: Any) -> Any:
+        if other is not None and not is_block(other) and pointer.dtype.is_ptr():
+            inside = pointer.dtype.element_ty
+            other = other if inside.name == "int1" else semantic.cast(other, inside)
+        return plain(pointer, mask, other, *options)
+
+    return apply
+
+
 # ---- operators on values whose types say at once what is computed; others go the long way
 
 FLOATS = {"fp32": np.float32, "fp64": np.float64}
@@ -183,6 +196,11 @@ def arithmetic(name: str) -> Callable[[Any, Any], Any]:
         if self.dtype.is_ptr() and action == "add" and isinstance(other, core.tensor) and other.dtype.name in WHOLE:
             handle = interpreter.interpreter_builder.create_addptr(self.handle, other.handle)
             return made(handle.data, self.dtype, is_block(self) or is_block(other))
+        if self.dtype.is_ptr() and name in ("__add__", "__sub__") and type(other) is int:
+            steps = other if action == "add" else -other
+            offset = interpreter.TensorHandle(np.array([steps], np.int64), tl.int64)
+            handle = interpreter.interpreter_builder.create_addptr(self.handle, offset)
+            return made(handle.data, self.dtype, is_block(self))
         right = None if action == "truediv" and numbers is WHOLE else other_side(self, other, numbers)
         if right is None:
             return plain(self, other)
@@ -193,6 +211,22 @@ def arithmetic(name: str) -> Callable[[Any, Any], Any]:
         data = function(right, left) if reverse else function(left, right)
         if short:
             data = within_32_bits(data, action)
+        kind = other.dtype if isinstance(other, core.tensor) and right.itemsize > left.itemsize else self.dtype
+        return made(data, kind, is_block(self) or is_block(other))
+
+    return apply
+
+
+def division(name: str) -> Callable[[Any, Any], Any]:
+    """`//` and `%` of whole numbers; both round towards zero, which is down where nothing is negative."""
+    plain, rest = getattr(core.tensor, name), name == "__mod__"
+
+    def apply(self: Any, other: Any) -> Any:
+        right = other_side(self, other, WHOLE)
+        left = self.handle.data
+        if right is None or left.min() < 0 or right.min() <= 0:
+            return plain(self, other)
+        data = left % right if rest else left // right
         kind = other.dtype if isinstance(other, core.tensor) and right.itemsize > left.itemsize else self.dtype
         return made(data, kind, is_block(self) or is_block(other))
 
@@ -226,6 +260,7 @@ def logical(name: str) -> Callable[[Any, Any], Any]:
 OPERATORS: dict[str, Callable[[str], Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(("__add__", "__sub__", "__mul__", "__truediv__"), arithmetic),
     **dict.fromkeys(("__radd__", "__rsub__", "__rmul__", "__rtruediv__"), arithmetic),
+    **dict.fromkeys(("__floordiv__", "__mod__"), division),
     **dict.fromkeys(("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"), comparison),
     **dict.fromkeys(("__and__", "__or__"), logical),
 }
