@@ -74,13 +74,13 @@ def verify(
 
     Outputs, loss, metrics, states and gradients are compared with the reference interpreter on the formulas as
     they are written. Gradients along a random direction are compared with differences of the loss, and second
-    derivatives with differences of the first. Ten steps of training, random draws and all, must end with the
-    parameters of the NumPy module. Triton's kernels run in its interpreter, which needs no GPU. The exit status is 1
+    derivatives with differences of the first. Ten steps of training, random draws and all, must move parameters as
+    the NumPy module does. Triton's kernels run in its interpreter, which needs no GPU. The exit status is 1
     if an error is larger than it may be, or if nothing could be compared.
 
-    Modules are compiled in float64, unless --dtype names another. Then errors may be some roundings of that dtype, and
-    more where rounding every value of the interpreter gives more. Instead of parameters, the losses of the ten steps
-    are compared, in bfloat16 with those of NumPy in float32. Differences are taken in float64 only.
+    Modules are compiled in float64, unless --dtype names another. Then errors may be a few roundings of that dtype, and
+    more where rounding every value of the interpreter gives more. The ten steps are compared with those of NumPy in the
+    same dtype, in bfloat16 with those in float32. Differences are taken in float64 only.
 
     With --json, standard output holds one object: "version" (1), "ok", "sizes", "seed", "dtype" and "checks"
     ("backend", "check", "error", "tolerance", "ok" and "note"; the error is null where a check does not apply). With

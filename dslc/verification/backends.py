@@ -19,7 +19,7 @@ from dslc.compiler import compile_module
 from dslc.ir.build import Unit
 from dslc.ir.interpret import Array
 from dslc.ir.paths import separate
-from dslc.verification.precision import computed_in
+from dslc.verification.precision import Noise, computed_in
 
 
 class Unavailable(Exception):
@@ -54,17 +54,22 @@ class Loaded:
         return self.plain(result)
 
     def train(
-        self, unit: Unit, values: Mapping[str, Array], seed: int, steps: int
+        self, unit: Unit, values: Mapping[str, Array], seed: int, steps: int, noise: Noise | None = None
     ) -> tuple[dict[str, Array], list[float]]:
-        """Parameters and states after some steps of training on the same data, and the loss of each step."""
+        """Parameters and states after some steps of training on the same data, and the loss of each step.
+
+        Of parameters in 16 bits, what the optimiser keeps of them in float32. Noise is for a module of NumPy's.
+        """
         params = self.packed(unit, values, unit.params)
         opt = self.module.init_opt(params, seed)
         losses: list[float] = []
-        with np.errstate(all="ignore"), self.running():
+        with np.errstate(all="ignore"), self.running(), noise.on(self.module) if noise else nullcontext():
             for _ in range(steps):
                 params, opt = self.module.train_step(params, opt, *self.data(unit, values))
                 losses.append(float(opt["loss"]))
-        return dict(self.plain({**params, **opt.get("state", {})})), losses
+                if noise is not None:
+                    noise.round(opt.get("param", params))
+        return dict(self.plain({**params, **opt.get("param", {}), **opt.get("state", {})})), losses
 
     def packed(
         self, unit: Unit, values: Mapping[str, Array], names: Mapping[str, object], dtype: str | None = None

@@ -1,28 +1,32 @@
-"""Dtypes other than float64: values that a module can hold, and how far from the exact results it may be.
+"""How far a module may be from the exact results, in float64 and in other dtypes, and the values that it can hold.
 
-How far a module may be from the exact results depends on the spec: where a difference cancels, or a largest entry is
-nearly equalled, none in that dtype can do better. So a result may be off by some roundings, or by as much as it moves
-when all inputs, and all values on the way, are off by a few.
+That depends on the spec: where a difference cancels, or a largest entry is nearly equalled, no module can do better. So
+the interpreter says it: a result may be off by a few roundings, or by as much as it moves when all values on the way,
+and the terms of all sums, are off by a few.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
+from dslc.ir.contracting import Contracting, as_product
 from dslc.ir.interpret import Array, Interpreter, rounded
+from dslc.kernels.sides import is_contraction
 
 #: dtype -> the largest relative error of one rounding
 ROUNDING = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
 HALVES = ("f16", "bf16")
-#: how many roundings a result may be off, and inputs are moved by; those of a value on the way; how often that is tried
-ROUNDINGS, ON_THE_WAY, TRIALS = 16, 2, 3
-#: what counts as nothing, as a share of the largest of the results that are compared together
+#: how many roundings a result may be off, and values on the way are moved by; how often that is tried
+ROUNDINGS, TRIALS = 4, 4
+#: results of less than this share of the largest one are shown as shares of that
 SMALL = 0.1
 
 
@@ -48,53 +52,143 @@ def kept(unit: Unit, values: Mapping[str, Array], dtype: str) -> dict[str, Array
     }
 
 
-def moved(values: Mapping[str, Array], dtype: str, rng: np.random.Generator) -> dict[str, Array]:
-    """The inputs with every number off by up to some roundings."""
-    most = ROUNDINGS * ROUNDING[dtype]
-    return {name: off(x, most, rng) for name, x in values.items()}
-
-
 def off(x: Array, most: float, rng: np.random.Generator) -> Array:
-    return x * (1 + most * rng.uniform(-1, 1, x.shape)) if x.dtype.kind == "f" else x
+    return x.astype(float) * (1 + most * rng.uniform(-1, 1, x.shape)) if x.dtype.kind == "f" else x
 
 
 def rounding(kind: type[Interpreter], dtype: str, rng: np.random.Generator) -> type[Interpreter]:
-    """An interpreter whose values are all off by up to a few roundings."""
+    """An interpreter whose values, and the terms of whose sums, are all off by up to a few roundings."""
 
     class Rounding(kind):  # type: ignore[valid-type, misc]
+        most = 0.0
+
         def evaluate(self, node: ir.Node) -> Any:
-            value, most = super().evaluate(node), ON_THE_WAY * ROUNDING[dtype]
+            self.most = ROUNDINGS * ROUNDING[stored_in(node, dtype)] if rounds(node) else 0.0
+            value = super().evaluate(node)
             match node:
+                case ir.Comp() if as_product(node) is not None and issubclass(kind, Contracting):
+                    return off(value + self.terms_of(node), self.most, rng)
                 case ir.Comp() | ir.Scatter():
-                    return off(value, most, rng)
+                    return off(value, self.most, rng)
                 case ir.Along() | ir.External():
-                    return [off(np.asarray(x), most, rng) for x in value]
+                    return [off(np.asarray(x), self.most, rng) for x in value]
             return value
+
+        def scalar(self, root: ir.Scalar, variables: list[Array]) -> Any:
+            value = np.asarray(super().scalar(root, variables))
+            shape = np.broadcast_shapes(value.shape, *(v.shape for v in variables))
+            return off(np.broadcast_to(value, shape), self.most, rng) if self.most else value
+
+        def terms_of(self, node: ir.Node) -> Any:
+            """How far a sum of products moves with its terms: they are off by chance, so their squares add up."""
+            axes, reads = cast("tuple[str, list[ir.Read]]", as_product(node))
+            squares = np.einsum(axes, *(self.done[id(r.tensor)] ** 2 for r in reads), optimize=True)
+            return self.most * np.sqrt(squares / 3) * rng.standard_normal(np.shape(squares))
 
     return Rounding
 
 
+#: operations that only choose a number, or change its sign
+EXACT = frozenset({
+    "select", "max", "min", "clip", "relu", "neg", "abs", "stop_grad", "cast", "sign", "floor", "ceil", "round",
+    "trunc", "<", "<=", ">", ">=", "==", "!=", "and", "or", "not", "isnan", "isinf", "isfinite",
+})  # fmt: skip
+
+
+def rounds(node: ir.Node) -> bool:
+    """Whether a value is computed and not chosen: the largest of some numbers is one of them, and is found again."""
+    match node:
+        case ir.Comp(op=None):
+            return any(isinstance(s, ir.Op) and s.name not in EXACT for s in ir.scalars(node.body))
+        case ir.Comp():
+            return node.op in ("sum", "prod")
+        case ir.Scatter():
+            return node.op == "+"
+        case ir.Along():
+            return node.op in ("cumsum", "cumprod", "fft", "ifft")
+    return isinstance(node, ir.External)
+
+
+def stored_in(node: ir.Node, dtype: str) -> str:
+    """The dtype that a module keeps a value in: in one of 16 bits, numbers and plain reductions stay in float32."""
+    if dtype not in HALVES or isinstance(node, ir.Along):
+        return dtype
+    if isinstance(node, ir.Comp) and node.shape and (node.op is None or is_contraction(node)):
+        return dtype
+    return "f32"
+
+
+@dataclass
+class Noise:
+    """Roundings in the steps of a module: loss, gradients and states are off, and parameters by a few roundings."""
+
+    #: how far the results of a step may be off, by name
+    sizes: Mapping[str, Array]
+    dtype: str
+    rng: np.random.Generator
+
+    @contextmanager
+    def on(self, module: Any) -> Iterator[None]:
+        plain = module.loss_grad_metrics
+
+        def noisy(*arguments: Any, **options: Any) -> Any:
+            loss, grads, metrics, states = plain(*arguments, **options)
+            return self.of("loss", loss), self.all("gradient", grads), metrics, self.all("state", states)
+
+        module.loss_grad_metrics = noisy
+        try:
+            yield
+        finally:
+            module.loss_grad_metrics = plain
+
+    def all(self, kind: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: self.of(f"{kind} {name}", x) for name, x in values.items()}
+
+    def of(self, name: str, x: Any) -> Any:
+        size = self.sizes[name]
+        return np.asarray(x + size * self.rng.choice((-1.0, 1.0), np.shape(size)), np.asarray(x).dtype)
+
+    def round(self, values: Mapping[str, Array]) -> None:
+        for x in values.values():
+            x[...] = off(x, ROUNDINGS * ROUNDING[computed_in(self.dtype)], self.rng)
+
+
 @dataclass
 class Wanted:
-    """The exact results by name, and those for inputs that are a little off."""
+    """The exact results by name, and a function that gives them for values that are a little off."""
 
-    exact: dict[str, Array]
-    near: list[dict[str, Array]]
+    exact: Mapping[str, Array]
+    off: Callable[[], Sequence[Mapping[str, Array]]]
+
+    @cached_property
+    def near(self) -> Sequence[Mapping[str, Array]]:
+        return self.off()
 
     def only(self, names: list[str]) -> Wanted:
-        return Wanted({k: self.exact[k] for k in names}, [{k: x[k] for k in names} for x in self.near])
+        return Wanted({k: self.exact[k] for k in names}, lambda: [{k: x[k] for k in names} for x in self.near])
+
+    def movement(self) -> dict[str, float]:
+        """How far each result may move: its mean movement, as many times as any result went beyond its own."""
+        moved = {k: [distance(near[k], x) for near in self.near] for k, x in self.exact.items()}
+        means = {k: max(float(np.sqrt(np.mean(np.square(x)))), LEAST) for k, x in moved.items()}
+        beyond = max(max(x) / means[k] for k, x in moved.items() if np.isfinite(means[k]))
+        return {k: beyond * x for k, x in means.items()}
 
     def errors(self, found: Mapping[str, Any], dtype: str) -> list[tuple[float, float, str]]:
         """Of each result its error, the one that it may have, and its name; errors are lengths of differences."""
         lengths = {name: length(x) for name, x in self.exact.items()}
         largest = max((x for x in lengths.values() if np.isfinite(x)), default=0.0)
+        movement = self.movement()
         rows: list[tuple[float, float, str]] = []
-        for name in self.exact:
-            scale = max(lengths[name], SMALL * largest, 1e-6)
-            error = distance(found.get(name, np.nan), self.exact[name]) / scale
-            natural = max(distance(x[name], self.exact[name]) / scale for x in self.near)
-            rows.append((error, max(ROUNDINGS * ROUNDING[dtype], natural), name))
+        for name, x in self.exact.items():
+            scale = max(lengths[name], SMALL * largest, LEAST)
+            most = max(ROUNDINGS * ROUNDING[dtype] * lengths[name], movement[name])
+            rows.append((distance(found.get(name, np.nan), x) / scale, max(most, LEAST) / scale, name))
         return rows
+
+
+#: a length that counts as nothing: squares of numbers below it vanish
+LEAST = 1e-150
 
 
 def length(x: Any) -> float:

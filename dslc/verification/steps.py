@@ -30,7 +30,8 @@ def steps(subject: Subject, loaded: Loaded) -> Check:
         axis = _axis(node, program)
         parts = [x[name] for x in results]
         found[name] = parts[-1] if axis is None else np.stack(parts, axis)
-    return subject.judged("step by step", loaded.name, found, wanted, tolerance(tuple(unit.outputs.values())))
+    limit = tolerance(tuple(unit.outputs.values()))
+    return subject.judged("step by step", loaded.name, found, wanted, limit, subject.dtype)
 
 
 def _axis(node: ir.Tensor, program: StepProgram) -> int | None:
