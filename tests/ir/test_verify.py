@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from dslc.ir import nodes as ir
+from dslc.ir.interpret import Interpreter
 from dslc.ir.verify import verify
 
 X = ir.intern(ir.Input("x", "input", "f64", (3, 4)))
@@ -16,8 +18,14 @@ def refused(message: str, *outputs: ir.Tensor) -> None:
         verify(outputs)
 
 
-def test_a_legal_program_passes() -> None:
-    verify([ir.comp((3,), ir.whole(X), "sum", (4,)), X, K])
+def test_a_legal_program_passes_and_has_the_value_that_it_says() -> None:
+    total = ir.comp((3,), ir.whole(X), "sum", (4,))
+    chosen = ir.comp((3,), ir.read(X, (ir.plain(0), ir.intern(ir.Data(ir.read(K, (ir.plain(0),)))))))
+    verify([total, chosen, X, K])
+    x, k = np.arange(12.0).reshape(3, 4), np.array([3, 0, 2])
+    found = Interpreter({"x": x, "k": k}, {}).run({"total": total, "chosen": chosen})
+    np.testing.assert_array_equal(found["total"], [6, 22, 38])
+    np.testing.assert_array_equal(found["chosen"], [3, 4, 10])
 
 
 def test_a_variable_out_of_range() -> None:
