@@ -141,7 +141,7 @@ def show_checks(checks: list[Check]) -> None:
     table = Table("backend", "check", "error", "allowed", "", "note")
     for check in checks:
         result = "skipped" if check.error is None else "ok" if check.ok else "FAILED"
-        error = "" if check.error is None else f"{check.error:.1e}"
-        table.add_row(check.backend, check.name, error, f"{check.tolerance:.0e}", result, check.note)
+        error, most = ("", "") if check.error is None else (f"{check.error:.1e}", f"{check.tolerance:.1e}")
+        table.add_row(check.backend, check.name, error, most, result, check.note)
     console = Console()
     (console if console.is_terminal else Console(width=140)).print(table)
