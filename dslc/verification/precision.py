@@ -57,7 +57,7 @@ def off(x: Array, most: float, rng: np.random.Generator) -> Array:
 
 
 def rounding(kind: type[Interpreter], dtype: str, rng: np.random.Generator) -> type[Interpreter]:
-    """An interpreter whose values, and the terms of whose sums, are all off by up to a few roundings."""
+    """An interpreter whose formulas are off by up to a few roundings, and what is kept of them, sums too, once more."""
 
     class Rounding(kind):  # type: ignore[valid-type, misc]
         most = 0.0
@@ -110,7 +110,13 @@ def rounds(node: ir.Node) -> bool:
 
 
 def stored_in(node: ir.Node, dtype: str) -> str:
-    """The dtype that a module keeps a value in: in one of 16 bits, numbers and plain reductions stay in float32."""
+    """The dtype that a module keeps a value in: in one of 16 bits, numbers and plain reductions stay in float32.
+
+    What is drawn at random is drawn in float32, in float64 too.
+    """
+    if dtype == "f64":
+        drawn = any(isinstance(s, ir.Rand) for body in ir.bodies(node) for s in ir.scalars(body))
+        return "f32" if drawn else dtype
     if dtype not in HALVES or isinstance(node, ir.Along):
         return dtype
     if isinstance(node, ir.Comp) and node.shape and (node.op is None or is_contraction(node)):
