@@ -19,7 +19,6 @@ from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
 from dslc.ir.contracting import Contracting, as_product
 from dslc.ir.interpret import Array, Interpreter, rounded
-from dslc.kernels.sides import is_contraction
 
 #: dtype -> the largest relative error of one rounding
 ROUNDING = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
@@ -112,23 +111,32 @@ def rounds(node: ir.Node) -> bool:
 def stored_in(node: ir.Node, dtype: str) -> str:
     """The dtype that a module keeps a value in: in one of 16 bits, numbers and plain reductions stay in float32.
 
-    What is drawn at random is drawn in float32, in float64 too.
+    A sum of products may be taken in another order, of factors that were kept: the sum over keys in the adjoint of
+    softmax is that of the result of attention times its adjoint. What is drawn at random is always drawn in float32.
     """
     if dtype == "f64":
         drawn = any(isinstance(s, ir.Rand) for body in ir.bodies(node) for s in ir.scalars(body))
         return "f32" if drawn else dtype
     if dtype not in HALVES or isinstance(node, ir.Along):
         return dtype
-    if isinstance(node, ir.Comp) and node.shape and (node.op is None or is_contraction(node)):
+    if isinstance(node, ir.Comp) and node.shape and (node.op is None or sums_products(node)):
         return dtype
     return "f32"
 
 
+def sums_products(node: ir.Comp) -> bool:
+    return node.op == "sum" and len({s.tensor for s in ir.scalars(node.body) if isinstance(s, ir.Read)}) > 1
+
+
 @dataclass
 class Noise:
-    """Roundings in the steps of a module: loss, gradients and states are off, and parameters by a few roundings."""
+    """Roundings in the steps of a module: loss, gradients and states are off, and parameters by a few roundings.
 
-    #: how far the results of a step may be off, by name
+    In any case its gradients are those for parameters that are rounded to bfloat16, where that is the dtype: a module
+    in bfloat16 moves them in float32 and computes with them as they are kept.
+    """
+
+    #: how far the results of a step may be off, by name; none for a step without noise
     sizes: Mapping[str, Array]
     dtype: str
     rng: np.random.Generator
@@ -137,8 +145,12 @@ class Noise:
     def on(self, module: Any) -> Iterator[None]:
         plain = module.loss_grad_metrics
 
-        def noisy(*arguments: Any, **options: Any) -> Any:
-            loss, grads, metrics, states = plain(*arguments, **options)
+        def noisy(params: Mapping[str, Array], *arguments: Any, **options: Any) -> Any:
+            if self.dtype == "bf16":
+                params = {
+                    k: rounded(x, "bf16").astype(x.dtype) if x.dtype.kind == "f" else x for k, x in params.items()
+                }
+            loss, grads, metrics, states = plain(params, *arguments, **options)
             return self.of("loss", loss), self.all("gradient", grads), metrics, self.all("state", states)
 
         module.loss_grad_metrics = noisy
@@ -151,11 +163,13 @@ class Noise:
         return {name: self.of(f"{kind} {name}", x) for name, x in values.items()}
 
     def of(self, name: str, x: Any) -> Any:
+        if not self.sizes:
+            return x
         size = self.sizes[name]
         return np.asarray(x + size * self.rng.choice((-1.0, 1.0), np.shape(size)), np.asarray(x).dtype)
 
     def round(self, values: Mapping[str, Array]) -> None:
-        for x in values.values():
+        for x in values.values() if self.sizes else ():
             x[...] = off(x, ROUNDINGS * ROUNDING[computed_in(self.dtype)], self.rng)
 
 
@@ -165,13 +179,23 @@ class Wanted:
 
     exact: Mapping[str, Array]
     off: Callable[[], Sequence[Mapping[str, Array]]]
+    #: the same for the formulas that kernels compute in 16 bits, which round other values than the formulas of the spec
+    other: Callable[[], Sequence[Mapping[str, Array]]] | None = None
 
     @cached_property
     def near(self) -> Sequence[Mapping[str, Array]]:
         return self.off()
 
     def only(self, names: list[str]) -> Wanted:
-        return Wanted({k: self.exact[k] for k in names}, lambda: [{k: x[k] for k in names} for x in self.near])
+        def chosen(found: Sequence[Mapping[str, Array]]) -> list[dict[str, Array]]:
+            return [{k: x[k] for k in names} for x in found]
+
+        other = self.other
+        exact = {k: self.exact[k] for k in names}
+        return Wanted(exact, lambda: chosen(self.near), other and (lambda: chosen(other())))
+
+    def otherwise(self) -> Wanted | None:
+        return None if self.other is None else Wanted(self.exact, self.other)
 
     def movement(self) -> dict[str, float]:
         """How far each result may move: its mean movement, as many times as any result went beyond its own."""
