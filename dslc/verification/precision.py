@@ -159,6 +159,9 @@ class Noise:
         finally:
             module.loss_grad_metrics = plain
 
+    def kept(self, x: Array) -> Array:
+        return rounded(x, self.dtype).astype(x.dtype) if x.dtype == np.float32 else x
+
     def all(self, kind: str, values: Mapping[str, Any]) -> dict[str, Any]:
         return {name: self.of(f"{kind} {name}", x) for name, x in values.items()}
 
