@@ -22,6 +22,8 @@ from dslc.ir.interpret import Array, Interpreter, rounded
 
 #: dtype -> the largest relative error of one rounding
 ROUNDING = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
+#: dtype -> the error of a rounding near zero, where numbers have no more digits; those of other dtypes are next to none
+NEAR_ZERO = {"f16": 2.0**-25}
 HALVES = ("f16", "bf16")
 #: how many roundings a result may be off, and values on the way are moved by; how often that is tried
 ROUNDINGS, TRIALS = 4, 4
@@ -51,8 +53,12 @@ def kept(unit: Unit, values: Mapping[str, Array], dtype: str) -> dict[str, Array
     }
 
 
-def off(x: Array, most: float, rng: np.random.Generator) -> Array:
-    return x.astype(float) * (1 + most * rng.uniform(-1, 1, x.shape)) if x.dtype.kind == "f" else x
+def off(x: Array, most: float, rng: np.random.Generator, least: float = 0.0) -> Array:
+    """Floats that are off by up to a share of their size; zero, which needs no digits, stays as it is."""
+    if x.dtype.kind != "f":
+        return x
+    size = np.where(x == 0, 0.0, np.maximum(most * np.abs(x.astype(float)), least))
+    return x + np.where(np.isfinite(x), size, 0.0) * rng.uniform(-1, 1, x.shape)
 
 
 def rounding(kind: type[Interpreter], dtype: str, rng: np.random.Generator) -> type[Interpreter]:
@@ -62,15 +68,17 @@ def rounding(kind: type[Interpreter], dtype: str, rng: np.random.Generator) -> t
         most = 0.0
 
         def evaluate(self, node: ir.Node) -> Any:
-            self.most = ROUNDINGS * ROUNDING[stored_in(node, dtype)] if rounds(node) else 0.0
+            stored = stored_in(node, dtype)
+            self.most = ROUNDINGS * ROUNDING[stored] if rounds(node) else 0.0
+            least = ROUNDINGS * NEAR_ZERO.get(stored, 0.0) if rounds(node) else 0.0
             value = super().evaluate(node)
             match node:
                 case ir.Comp() if as_product(node) is not None and issubclass(kind, Contracting):
-                    return off(value + self.terms_of(node), self.most, rng)
+                    return off(value + self.terms_of(node), self.most, rng, least)
                 case ir.Comp() | ir.Scatter():
-                    return off(value, self.most, rng)
+                    return off(value, self.most, rng, least)
                 case ir.Along() | ir.External():
-                    return [off(np.asarray(x), self.most, rng) for x in value]
+                    return [off(np.asarray(x), self.most, rng, least) for x in value]
             return value
 
         def scalar(self, root: ir.Scalar, variables: list[Array]) -> Any:
