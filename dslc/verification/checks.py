@@ -21,7 +21,7 @@ from dslc.kernels.prepare import PASSES
 from dslc.pipeline import EARLY, trained
 from dslc.source import Span
 from dslc.verification.backends import Loaded
-from dslc.verification.precision import HALVES, TRIALS, Noise, Wanted, computed_in, kept, rounding
+from dslc.verification.precision import HALVES, LARGEST, TRIALS, Noise, Wanted, computed_in, kept, rounding, watching
 from dslc.verification.sample import draw_inputs
 
 #: between a module in float64 and the interpreter: in general, with draws (which are float32), with storage in 16 bits
@@ -88,6 +88,22 @@ class Subject:
         except (AssertionError, IndexError, ValueError):
             return False
         return True
+
+    def overflow(self) -> str:
+        """Which value of the spec is larger than any of the module's dtype, in words, or nothing."""
+        if self.dtype not in LARGEST:
+            return ""
+        modes = ["outputs"] if self.train is None else ["outputs", "inference", "training"]
+        past: list[ir.Node] = []
+        for mode in modes:
+            results = of_a_step(self) if mode == "training" else self.unit(mode).outputs
+            values = self.inputs(mode)
+            machine = watching(type(self.interpreter(values, tuple(results.values()))), self.dtype, past)
+            with np.errstate(all="ignore"):
+                machine(values, self.sizes, self.seed).run(results)
+        names = [name for x in past if (name := getattr(x, "name", ""))]
+        what = f"`{names[0]}` is" if names else "values are"
+        return f"{what} past {LARGEST[self.dtype]:.0f}, the largest of {self.dtype}" if past else ""
 
     def wanted(self, mode: str, results: Mapping[str, ir.Tensor]) -> Wanted:
         """What the interpreter gives for the results of a program, exactly and with roundings."""

@@ -95,6 +95,24 @@ def rounding(kind: type[Interpreter], dtype: str, rng: np.random.Generator) -> t
     return Rounding
 
 
+#: dtype -> the largest number that it has, where results of models can pass it
+LARGEST = {"f16": 65504.0}
+
+
+def watching(kind: type[Interpreter], dtype: str, past: list[ir.Node]) -> type[Interpreter]:
+    """An interpreter that notes the nodes whose values are too large for what they are kept in."""
+
+    class Watching(kind):  # type: ignore[valid-type, misc]
+        def evaluate(self, node: ir.Node) -> Any:
+            value = super().evaluate(node)
+            if isinstance(node, ir.Comp) and value.dtype.kind == "f":
+                size = np.abs(value[np.isfinite(value)]).max(initial=0.0)
+                past.extend([node] if size > LARGEST.get(stored_in(node, dtype), np.inf) else [])
+            return value
+
+    return Watching
+
+
 #: operations that only choose a number, or change its sign
 EXACT = frozenset({
     "select", "max", "min", "clip", "relu", "neg", "abs", "stop_grad", "cast", "sign", "floor", "ceil", "round",

@@ -134,6 +134,9 @@ def verify(
             note = "too large for the interpreter; use --set or --sizes"
             rows.append(checks.Check(name, "all", None, checks.EXACT, note))
             continue
+        if overflow := subject.overflow():
+            rows.append(checks.Check(name, "all", None, checks.EXACT, overflow))
+            continue
         rows += of_backend(subject, loaded, reference)
     if train is not None and not large and dtype == "f64":
         rows.append(checks.second_order(subject))

@@ -207,6 +207,15 @@ def test_a_gradient_that_cancels_to_zero_may_be_off_by_roundings_and_no_more(
     assert failed == {"roundings": {}, "an error": {"gradients": "largest at dense.b"}}
 
 
+def test_values_past_the_largest_float16_are_named_and_not_compared(tmp_path: Path) -> None:
+    spec = tmp_path / "large.dsl"
+    spec.write_text("model large(x: f32[N]) -> y: [N]:\n    h = 1e6 * x\n    y = tanh(h)\n", encoding="utf-8")
+    done = run(spec, "--dtype", "f16", "--json")
+    assert done.exit_code == 1
+    assert [c["note"] for c in json.loads(done.stdout)["checks"]] == ["`h` is past 65504, the largest of f16"]
+    assert run(spec, "--dtype", "f32").exit_code == 0
+
+
 MASKED = """
 model masked(x: f32[N, S], keep: bool[N, S]) -> y: [N]:
     param w: [] ~ ones
