@@ -34,6 +34,21 @@ class Narrowed(Substitute):
         self.half = half
         self.roots = {sourced(x) for x in roots}
         self.exact = {sourced(x) for x in exact}
+        self.exact_steps = self.carried_exactly(roots)
+
+    def carried_exactly(self, roots: Collection[ir.Node]) -> set[tuple[int, int]]:
+        """What scans carry in float32, as it is also a result that stays in float32; it starts in float32, too."""
+        found: set[tuple[int, int]] = set()
+        waiting = list(ir.schedule(tuple(roots)))
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ir.Scan):
+                waiting += ir.inside(node)[0]
+                for place, (start, carry) in enumerate(zip(node.starts, node.carries, strict=True)):
+                    if sourced(carry) in self.exact:
+                        found.add((node.number, place))
+                        self.exact.add(sourced(start))
+        return found
 
     def _one(self, node: ir.Node) -> ir.Node:
         new = super()._one(node)
@@ -42,7 +57,7 @@ class Narrowed(Substitute):
                 return narrow_input(new, self.half)
             case ir.Comp() if self.narrows(node):
                 return ir.intern(replace(new, dtype=self.half))
-            case ir.Step() if new.kind == "carry" and new.dtype in OPEN:
+            case ir.Step() if new.kind == "carry" and new.dtype in OPEN and not self.carries_exactly(node):
                 return ir.intern(replace(new, dtype=self.half))
             case ir.Along():
                 return ir.intern(replace(new, dtypes=tuple(self.half if d in OPEN else d for d in new.dtypes)))
@@ -54,6 +69,9 @@ class Narrowed(Substitute):
             case ir.Reshape():
                 return ir.intern(replace(new, dtype=new.of.dtype))
         return new
+
+    def carries_exactly(self, node: ir.Node) -> bool:
+        return isinstance(node, ir.Step) and (node.scan, node.place) in self.exact_steps
 
     def narrows(self, node: ir.Node) -> bool:
         if not isinstance(node, ir.Comp) or node.dtype not in OPEN or not node.shape or node in self.exact:

@@ -49,7 +49,7 @@ def _run(subject: Subject, loaded: Loaded, program: StepProgram, values: dict[st
     fixed = [loaded.pack(values[n]) for n in inputs if n not in program.inputs]
     given = {x.name: options[x.name] for x in asked if x.name in options}
     found: list[dict[str, Any]] = []
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), loaded.running():
         cache = module.init_cache(params, *fixed, **given, **sizes)
         accepted = inspect.signature(module.step).parameters
         given = {k: x for k, x in options.items() if k in accepted}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from samples import load
-from triton_modules import triton_module
+from triton_modules import ROOT, triton_module
 
 from dslc.compiler import choose, compile_text, imported
 from dslc.frontend import check_file
@@ -22,6 +22,7 @@ from dslc.verification.backends import BACKENDS
 from dslc.verification.bfloat16 import as_on_a_device
 from dslc.verification.precision import Wanted
 from dslc.verification.quick_triton import quick
+from dslc.verification.steps import steps
 from dslc.verification.verify import reference_dtype
 
 TYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
@@ -153,3 +154,12 @@ def test_a_result_may_move_as_far_as_the_others_go_beyond_their_mean() -> None:
     exact = {"a": np.zeros(1), "b": np.zeros(1)}
     near = [{"a": np.array([1.0]), "b": np.array([x])} for x in (0.0, 0.0, 0.0, 2.0)]
     assert Wanted(exact, lambda: near).movement() == {"a": 2.0, "b": 2.0}
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_state_that_layers_hand_on_and_a_cache_keeps_is_float32_for_both(dtype: str) -> None:
+    path, settings = ROOT / "specs/recurrent/lstm.dsl", {"width": 8, "vocabulary": 11, "depth": 2}
+    model, train = choose(check_file(path, settings))
+    loaded = BACKENDS["triton"](path, settings, model.name, dtype)
+    found = steps(checks.Subject(model, train, {"N": 3, "T": 4}, 3, dtype), loaded)
+    assert found.ok, found
