@@ -35,11 +35,11 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
     extents = {n: product([kernel.sizes[v] for v in getattr(kernel, n)]) for n in ("batch", "rows", "columns")}
     inners = {d.inner: product([kernel.sizes[v] for v in d.inner]) for d in kernel.dots}
     most_rows, most_columns = tile_of(kernel, dtype)
-    halves = all(half_of(body, d.left, d.right) is not None for d in kernel.dots)
+    halves = all(half_of(body, d.left, d.right) is not None for d in kernel.dots) and tiles_of_a_side(kernel) < 2
     blocks: dict[str, int | str] = {
         "BLOCK_ROWS": block_for(extents["rows"], 16, most_rows),
         "BLOCK_COLUMNS": block_for(extents["columns"], 16, most_columns),
-        "BLOCK_INNER": 32 if halves and tiles_of_a_side(kernel) < 2 else 16,
+        "BLOCK_INNER": 32 if halves else 16,
     }
     grid = dot_axes(body, kernel, extents, blocks)
     names = {d.node: body.fresh(name_of(d.node, "total")) for d in kernel.dots}
@@ -55,7 +55,8 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
     # a program holds a tile of sums for each contraction: eight warps keep it in registers, and sines of float64
     sines = dtype == "f64" and turns([s for d in kernel.dots for s in (d.left, d.right)])
     warps = 4 if blocks["BLOCK_ROWS"] == blocks["BLOCK_COLUMNS"] == 16 and not sines else 8
-    stages = 2 if halves and len(kernel.dots) == 1 else 1  # elsewhere a second stage spills on sm80
+    # elsewhere a second stage spills on sm80, or keeps a mask in shared memory, which has no bits (gfx942 refuses)
+    stages = 2 if halves and len(kernel.dots) == 1 else 1
     outputs, spans = list(kernel.stored), list(kernel.members)
     along = {
         "BLOCK_ROWS": Along(extents["rows"], ragged(extents["rows"], blocks["BLOCK_ROWS"]), 0, extents["batch"]),
