@@ -203,7 +203,8 @@ def bind_tensors(frame: Frame, node: Callable_, types: Mapping[str, ArgType]) ->
             continue
         given = types[formal.name]
         below, refinement, origins = given.below, None, tuple((formal.span, "") for _ in given.shape)
-        dtype = given.dtype
+        # in a layer of no particular dtype a float32 is a float like others, so that one instance serves both
+        dtype = "float" if given.dtype == "f32" and frame.calls else given.dtype
         if isinstance(formal.kind, t.Type):
             refinement = formal.kind.refinement
             if formal.kind.below is not None:

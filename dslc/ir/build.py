@@ -18,6 +18,7 @@ from dslc.ir.unit import CarriedSequence, Layer, Place
 from dslc.ir.unit import Refusal as Refusal
 from dslc.ir.unit import Unit as Unit
 from dslc.ir.unit import Value as Value
+from dslc.ops.dtypes import alike
 from dslc.sizes import Size, tidy
 
 
@@ -438,10 +439,12 @@ class Builder(Expressions):
         step = ir.intern(ir.Step("number", number, 0, "i64", (), node.name))
         layer = Layer(step, node.first, len(node.passes))
         starts = tuple(self.tensor(first) for first, _ in layers.carried)
+        pairs = zip(layers.carried, starts, strict=True)
+        dtypes = [left.dtype if alike(left.dtype, start.dtype) else start.dtype for (_, left), start in pairs]
         outer_values, outer_steps, outer_updates = dict(self.values), self.scan_steps, dict(self.unit.updates)
         self.scan_steps = {**outer_steps, p.Index(node.name, layer.count): step}
         for k, ((first, _), start) in enumerate(zip(layers.carried, starts, strict=True)):
-            carry = ir.intern(ir.Step("carry", number, k, start.dtype, start.shape, self.named(first.name)))
+            carry = ir.intern(ir.Step("carry", number, k, dtypes[k], start.shape, self.named(first.name)))
             self.values[first] = Value(carry, bool(self.mapped))
         for call, place in layers.calls.items():
             self.stars.setdefault(call, {})[place] = layer
@@ -454,9 +457,7 @@ class Builder(Expressions):
             else:
                 self.state(declaration, stars)
         self.statements(node.passes[0])
-        carries = tuple(
-            _cast(self.tensor(left), start.dtype) for (_, left), start in zip(layers.carried, starts, strict=True)
-        )
+        carries = tuple(_cast(self.tensor(left), x) for (_, left), x in zip(layers.carried, dtypes, strict=True))
         left_over = [left for _, left in layers.carried]
         stacked = [(first, last) for first, last in layers.after if first not in left_over]
         updated = {k: v for k, v in self.unit.updates.items() if outer_updates.get(k) is not v}

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 
 from dslc.check import program as p
+from dslc.ops.dtypes import alike
 from dslc.source import Span
 
 
@@ -195,6 +196,9 @@ class _Match:
             if isinstance(a, p.CallFunction) and f.name == "path":
                 assert isinstance(b, p.CallFunction)
                 self.path(a, b)
+            elif f.name == "dtype":
+                if not alike(getattr(a, f.name), getattr(b, f.name)):
+                    raise Differ
             elif not (isinstance(a, p.Draw) and f.name == "site"):
                 self.same(getattr(a, f.name), getattr(b, f.name))
 
@@ -221,7 +225,7 @@ class _Match:
         return places[0]
 
     def tensor(self, a: p.Tensor, b: p.Tensor) -> None:
-        if a.dtype != b.dtype or a.shape != b.shape:
+        if not alike(a.dtype, b.dtype) or a.shape != b.shape:
             raise Differ
         if a in self.own:
             if self.now[a] is not b:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from dslc.check.values import is_float, is_int
 from dslc.ir import nodes as ir
+from dslc.ops.dtypes import alike
 from dslc.ops.table import RECORDS
 from dslc.sizes import Size, tidy
 
@@ -122,7 +123,7 @@ def _scan(node: ir.Scan) -> None:
     _check(node, len(node.starts) == len(node.carries), "as many starts as carries")
     for start, carry in zip(node.starts, node.carries, strict=True):
         _check(node, _same(start.shape, carry.shape), f"a carry of shape {carry.shape} starts as {start.shape}")
-        _check(node, start.dtype == carry.dtype, f"a carry of {carry.dtype} starts as {start.dtype}")
+        _check(node, alike(start.dtype, carry.dtype), f"a carry of {carry.dtype} starts as {start.dtype}")
     for x in ir.inside(node)[0]:
         if isinstance(x, ir.Step) and x.scan == node.number and x.kind == "carry":
             _check(node, 0 <= x.place < len(node.starts), f"no carry {x.place}")

@@ -17,6 +17,15 @@ def is_int(dtype: Dtype) -> bool:
     return dtype in INTS
 
 
+def alike(a: Dtype, b: Dtype) -> bool:
+    """Are values of these dtypes kept and computed alike? A float32 is, in every module, what it calls a float.
+
+    >>> alike("f32", "float"), alike("f64", "float")
+    (True, False)
+    """
+    return a == b or {a, b} == {"f32", "float"}
+
+
 def promote(a: Dtype, b: Dtype) -> Dtype:
     """The dtype of `x + y`: floats win over whole numbers, wider over narrower, f16 with bf16 is f32.
 

@@ -24,6 +24,28 @@ def test_a_deep_model_has_the_module_of_a_shallow_one() -> None:
     assert len(many.splitlines()) <= 1.2 * len(four.splitlines())
 
 
+DEEP = """\
+layer block(h: [N, E]) -> y: [N, E]:
+    y = h + (h |> layer_norm |> dense(E) |> exp)
+
+model deep(x: f32[N, 8], depth = 6) -> y: [N, 8]:
+    {begin}
+    for l in 0..depth:
+        h = h |> block
+    y = h
+"""
+
+
+@pytest.mark.parametrize("begin", ["h = x", "h = 2 * x", "h = x |> dense(8)"])
+def test_a_loop_that_begins_with_an_input_in_f32_is_built_once_too(begin: str, tmp_path: Path) -> None:
+    spec = tmp_path / "deep.dsl"
+    spec.write_text(DEEP.format(begin=begin), encoding="utf-8")
+    text = compile_text(spec)
+    assert "for l in range(6):" in text
+    assert text.count("layer_norm_mu = ") == 1
+    agrees(str(spec), tmp_path)
+
+
 @pytest.mark.parametrize("path", READ)
 def test_nothing_is_computed_in_vain(path: str) -> None:
     tree = ast.parse(compile_text(ROOT / path))
