@@ -75,6 +75,9 @@ class Body(Reads):
         return self.uses.get(s, 0) > 1 or len(text.code) > WIDE
 
     def wish(self, s: ir.Op) -> str:
+        own = self.wishes.get(s)
+        if own is not None and own not in self.taken:
+            return own
         words = {
             "+": "total",
             "-": "gap",
@@ -166,6 +169,8 @@ class Body(Reads):
         if s.name in ops.INFIX:
             symbol, level, right = ops.INFIX[s.name]
             left = BIT if level == COMPARE else level
+            if symbol == "+" and parts[1].level == UNARY and parts[1].code.startswith("-"):
+                return text(f"{parts[0].at(left)} - {parts[1].code[1:]}", level)
             return text(f"{parts[0].at(left)} {symbol} {parts[1].at(right)}", level)
         x = parts[0]
         match s.name:

@@ -19,17 +19,21 @@ from dslc.backends.triton.kernels import (
     wide,
     wish_of,
 )  # fmt: skip
-from dslc.backends.triton.rows import turns
+from dslc.backends.triton.rows import part_of, store_part, turns
 from dslc.backends.triton.text import ATOM, HALF, Text, aligned, atom, name_of, size_code
 
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel
+from dslc.kernels.split import Split
 from dslc.ops.table import RECORDS
 from dslc.sizes import Size
 
 
-def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> KernelText:
-    """Contractions in tiles on tensor cores, and the maps of their results."""
+def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made: Split | None = None) -> KernelText:
+    """Contractions in tiles on tensor cores, and the maps of their results.
+
+    If they are made in parts, each program sums over one part of the inner axes only, and stores what it finds there.
+    """
     body = new_body(kernel, dtype, layered)
     output_pointers(kernel, body)
     extents = {n: product([kernel.sizes[v] for v in getattr(kernel, n)]) for n in ("batch", "rows", "columns")}
@@ -46,8 +50,14 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
     for dot in kernel.dots:
         body.line(f"{names[dot.node]} = tl.zeros((BLOCK_ROWS, BLOCK_COLUMNS), {body.float_of(dot.left, dot.right)})")
     for variables, extent in inners.items():
-        dot_loop(body, kernel, variables, extent, blocks["BLOCK_INNER"], names)
+        limits = part_of(body, made, extent, "INNER", 2) if made else f"0, {body.size(extent)}"
+        dot_loop(body, kernel, variables, limits, blocks["BLOCK_INNER"], names)
+    if made is not None:
+        grid.append(str(made.count))
     for node, member in kernel.members.items():
+        if made is not None:
+            store_part(body, made, member, Text(names[member.node], (0, 2)))
+            continue
         text = Text(names[node], (0, 2)) if node in names else keep_value(body, member.node, body.scalar(member.body))
         body.values[node] = text
         if node in kernel.stored:
@@ -57,7 +67,9 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
     warps = 4 if blocks["BLOCK_ROWS"] == blocks["BLOCK_COLUMNS"] == 16 and not sines else 8
     # elsewhere a second stage spills on sm80, or keeps a mask in shared memory, which has no bits (gfx942 refuses)
     stages = 2 if halves and len(kernel.dots) == 1 else 1
-    outputs, spans = list(kernel.stored), list(kernel.members)
+    outputs: list[ir.Tensor] = list(made.parts.values()) if made else list(kernel.stored)
+    spans = list(kernel.members)
+    wish = "_".join(dict.fromkeys(name_of(n) for n in spans)) + "_parts" if made else wish_of(kernel) + "_dot"
     along = {
         "BLOCK_ROWS": Along(extents["rows"], ragged(extents["rows"], blocks["BLOCK_ROWS"]), 0, extents["batch"]),
         "BLOCK_COLUMNS": Along(extents["columns"], ragged(extents["columns"], blocks["BLOCK_COLUMNS"]), 1),
@@ -65,7 +77,7 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
     if len(inners) == 1:
         (extent,) = inners.values()
         along["BLOCK_INNER"] = Along(extent, ragged(extent, blocks["BLOCK_INNER"]))
-    return KernelText(wish_of(kernel) + "_dot", body, blocks, grid, warps, stages, outputs, spans, kernel, along=along)
+    return KernelText(wish, body, blocks, grid, warps, stages, outputs, spans, kernel, along=along)
 
 
 #: with more tiles than this read after the sums, a program has half as many columns
@@ -133,15 +145,27 @@ def dot_axes(body: Body, kernel: Kernel, extents: Mapping[str, Size], blocks: Ma
     return grid
 
 
+def dot_programs(kernel: Kernel, dtype: str) -> int | None:
+    """How many programs have the tiles of a kernel; None where that is not known."""
+    most = dict(zip(("rows", "columns"), tile_of(kernel, dtype), strict=True))
+    count = product([kernel.sizes[v] for v in kernel.batch])
+    for name, block in most.items():
+        extent = product([kernel.sizes[v] for v in getattr(kernel, name)])
+        if not isinstance(extent, int) or not isinstance(count, int):
+            return None
+        count *= -(-extent // block_for(extent, 16, block))
+    return count if isinstance(count, int) else None
+
+
 def dot_loop(
-    body: Body, kernel: Kernel, variables: tuple[int, ...], extent: Size, block: int | str, names: Mapping[ir.Comp, str]
+    body: Body, kernel: Kernel, variables: tuple[int, ...], limits: str, block: int | str, names: Mapping[ir.Comp, str]
 ) -> None:
-    """One run over an inner axis, for all contractions that sum over it."""
+    """One run over an inner axis, or a part of it, for all contractions that sum over it."""
     sizes = tuple(kernel.sizes[v] for v in variables)
-    inner = Axis(1, body.fresh("inner"), variables, sizes, 1, ragged(extent, block))
+    inner = Axis(1, body.fresh("inner"), variables, sizes, 1, ragged(product(sizes), block))
     body.axes.append(inner)
     start = body.fresh("start")
-    body.open(f"for {start} in range(0, {body.size(extent)}, BLOCK_INNER):")
+    body.open(f"for {start} in range({limits}, BLOCK_INNER):")
     body.line(f"{inner.name} = {start} + tl.arange(0, BLOCK_INNER)")
     for dot in kernel.dots:
         if dot.inner == variables:

@@ -79,6 +79,8 @@ class Frame:
     #: the tile axes of those, where a kernel works on several steps at a time
     step_axes: tuple[int, ...] = ()
     uses: dict[ir.Scalar, int] = field(default_factory=dict)
+    #: what the values of nodes are called, by their formulas
+    wishes: dict[ir.Scalar, str] = field(default_factory=dict)
     #: operations on numbers that are known
     constants: dict[ir.Scalar, ir.Const] = field(default_factory=dict)
     helpers: set[str] = field(default_factory=set)
@@ -199,7 +201,10 @@ class Frame:
             code = f"{code} // {atom(self.size(after))}"
         if first > 0:
             code = f"({code}) % {atom(self.size(here))}" if after != 1 else f"{code} % {atom(self.size(here))}"
-        made = self.named(index_name(axis, first, last), self.on(axis, code, TIMES))
+        name = index_name(axis, first, last)
+        if name in self.taken:
+            name = next((x for x in "ijklm" if x not in self.taken), name)
+        made = self.named(name, self.on(axis, code, TIMES))
         self.memo[axis.depth][key] = made
         return made
 

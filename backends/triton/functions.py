@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dslc.backends.triton.host import Host, Registry
-from dslc.backends.triton.text import HOST, argument, size_code
+from dslc.backends.triton.text import HOST, argument, of_statement, size_code
 
 from dslc.check import program as p
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
+from dslc.ir.namespace import line_names
 from dslc.ir.tables import LOOPS, layer_path
 from dslc.kernels.sums import every_node
 from dslc.sizes import Symbol
@@ -46,7 +47,7 @@ def symbols(unit: Unit) -> dict[str, tuple[str, int]]:
 
 def started(registry: Registry, unit: Unit, roots: Sequence[ir.Tensor]) -> tuple[Host, list[str], list[str]]:
     """A host whose inputs have names, the arguments, and the lines that check them."""
-    host = Host(registry)
+    host = Host(registry, given=line_names(roots, of_statement))
     where = symbols(unit)
     inputs = [(n, x) for n, x in unit.inputs.items() if x.role == "input"]
     has_states = any(x.role == "state" for x in unit.inputs.values())

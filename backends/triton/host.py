@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from dslc.backends.triton.dots import dot_kernel
+from dslc.backends.triton.dots import dot_kernel, dot_programs
 from dslc.backends.triton.frame import RESERVED, CannotLower
 from dslc.backends.triton.kernels import Choice, KernelText, map_kernel
+from dslc.backends.triton.loops import Stack, run_loop, stack_of, starts
 from dslc.backends.triton.matrices import external_kernel
 from dslc.backends.triton.others import along_kernel, results_of
 from dslc.backends.triton.recurrence import recurrence_kernel, results
-from dslc.backends.triton.rows import rows_kernel, split_kernels
+from dslc.backends.triton.rows import row_programs, rows_kernel
 from dslc.backends.triton.scatter import atomic_kernel, segment_kernel, sorted_inputs
 from dslc.backends.triton.stream import stream_text
-from dslc.backends.triton.text import HALF, POINTER, TORCH, name_of, size_code, word
+from dslc.backends.triton.text import HALF, HOST, POINTER, TORCH, name_of, size_code, word
 
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel, Loop, Other, Step
 from dslc.kernels.group import kernel_of
 from dslc.kernels.narrow import narrow_input
 from dslc.kernels.segments import row_of, segments
+from dslc.kernels.split import Split, split
 from dslc.sizes import Size
 from dslc.source import NOWHERE, Span
 
-PRINTERS = {"map": map_kernel, "rows": rows_kernel, "dot": dot_kernel, "stream": stream_text}
+PRINTERS: dict[str, Callable[[Kernel, str, Mapping[ir.Node, int]], KernelText]] = {
+    "map": map_kernel, "rows": rows_kernel, "dot": dot_kernel, "stream": stream_text,
+}  # fmt: skip
+#: how many programs run over the axes that kernels sum over
+PROGRAMS = {"rows": row_programs, "dot": dot_programs}
 
 
 class About(TypedDict):
@@ -227,6 +233,8 @@ class Host:
     registry: Registry
     taken: set[str] = field(default_factory=lambda: set(RESERVED))
     names: dict[ir.Node, str] = field(default_factory=dict)
+    #: what values should be called
+    given: dict[ir.Node, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     indent: int = 0
     steps: dict[int, str] = field(default_factory=dict)
@@ -235,6 +243,14 @@ class Host:
     read: dict[ir.Node, set[int]] = field(default_factory=dict)
     #: buffers in which a node is to be put
     targets: dict[ir.Node, str] = field(default_factory=dict)
+    #: scans that are one kernel
+    recurrences: dict[ir.Scan, KernelText] = field(default_factory=dict)
+    #: values with which loops begin that keep their histories: the loop, and which of its carried values
+    starts: dict[ir.Node, tuple[ir.Scan, int]] = field(default_factory=dict)
+    #: kernels whose parts are added up after the loop that they are in
+    waiting: dict[int, Split] = field(default_factory=dict)
+    #: histories that were begun before their loop
+    stacks: dict[tuple[ir.Scan, int], Stack] = field(default_factory=dict)
     #: parameters of equal layers: how the one of a layer is written, and the number of loops around it
     layered: dict[ir.Node, tuple[str, int]] = field(default_factory=dict)
     launches: int = 0
@@ -252,6 +268,8 @@ class Host:
         base = re.sub(r"\W+", "_", wish).strip("_") or "value"
         if base[0].isdigit() or base.endswith("_kernel"):  # which is how kernels are called
             base = f"v_{base}" if base[0].isdigit() else f"{base}_value"
+        if base in HOST:
+            base = f"{base}_value"
         name, k = base, 2
         while name in self.taken:
             name, k = f"{base}_{k}", k + 1
@@ -276,6 +294,12 @@ class Host:
         for step in steps:
             if isinstance(step, Other) and isinstance(step.node, ir.Part):
                 self.read.setdefault(step.node.of, set()).add(step.node.number)
+        layered = {x: depth for x, (_, depth) in self.layered.items()}
+        for loop in (s for s in steps if isinstance(s, Loop)):
+            text = recurrence_kernel(loop, self.registry.dtype, layered, self.read.get(loop.scan, set()))
+            if text is not None:
+                self.recurrences[loop.scan] = text
+        self.starts |= starts([s for s in steps if not isinstance(s, Loop) or s.scan not in self.recurrences])
         for step in steps:
             match step:
                 case Kernel():
@@ -291,24 +315,51 @@ class Host:
         inner = ", ".join(size_code(s) for s in shape)
         return f"({inner},)" if len(shape) == 1 else f"({inner})"
 
-    def allocate(self, node: ir.Tensor, wish: str = "") -> str:
+    def allocate(self, node: ir.Tensor) -> str:
         if node in self.targets:
             name = self.targets.pop(node)
             self.names[node] = name
             return name
-        name = self.fresh(wish or name_of(node))
-        self.names[node] = name
-        self.buffers.append((node.dtype, node.shape))
+        if node in self.starts:
+            scan, place = self.starts.pop(node)
+            stack = self.stacks[scan, place] = stack_of(self, scan, place)
+            self.names[node] = stack.start
+        else:
+            self.names[node] = self.empty(node, node.shape, self.wish(node))
+        return self.names[node]
+
+    def wish(self, node: ir.Node) -> str:
+        """What a value should be called."""
+        return self.given.get(node) or name_of(node)
+
+    def empty(self, node: ir.Tensor, shape: tuple[Size, ...], wish: str) -> str:
+        """Memory for values of a node."""
+        name = self.fresh(wish)
+        self.buffers.append((node.dtype, shape))
         dtype = self.registry.shown(node.dtype)
-        self.line(f"{name} = torch.empty({self.shape(node.shape)}, dtype={dtype}, device=device)")
+        self.line(f"{name} = torch.empty({self.shape(shape)}, dtype={dtype}, device=device)")
         return name
 
     def kernel(self, kernel: Kernel) -> None:
+        made = self.waiting.get(id(kernel)) or self.in_parts(kernel)
         layered = {x: depth for x, (_, depth) in self.layered.items()}
-        dtype = self.registry.dtype
-        texts = split_kernels(kernel, dtype, layered) if kernel.kind == "rows" else None
-        for text in texts or [PRINTERS[kernel.kind](kernel, dtype, layered)]:
-            self.launch(text)
+        if made is None:
+            self.launch(PRINTERS[kernel.kind](kernel, self.registry.dtype, layered))
+            return
+        first = rows_kernel if kernel.kind == "rows" else dot_kernel
+        self.launch(first(made.first, self.registry.dtype, layered, made))
+        if id(kernel) not in self.waiting:
+            self.launch(rows_kernel(made.second, self.registry.dtype, layered))
+
+    def in_parts(self, kernel: Kernel) -> Split | None:
+        """A kernel as two, where it has few programs that run over long axes."""
+        if kernel.kind not in PROGRAMS:
+            return None
+        programs = PROGRAMS[kernel.kind](kernel, self.registry.dtype)
+        made = split(kernel, programs, {n: name_of(n) for n in kernel.members}) if programs is not None else None
+        if made is not None:
+            self.given |= {x: f"{self.wish(n)}_parts" for n, x in made.parts.items()}
+        return made
 
     def launch(self, text: KernelText) -> None:
         self.comment(text.spans)
@@ -341,7 +392,7 @@ class Host:
         match node:
             case ir.Reshape():
                 inner = ", ".join(size_code(s) for s in node.shape)
-                name = self.fresh(word(node.name or "view"))
+                name = self.fresh(self.given.get(node) or word(node.name or "view"))
                 self.line(f"{name} = {self.tensor(node.of)}.view({inner})")
                 self.names[node] = name
             case ir.Part():
@@ -362,7 +413,7 @@ class Host:
         found, dtype = segments(node), self.registry.dtype
         layered = {x: depth for x, (_, depth) in self.layered.items()}
         if self.registry.atomic and node.op == "+":
-            self.targets[node] = name = self.fresh(name_of(node))
+            self.targets[node] = name = self.fresh(self.wish(node))
             kind = self.registry.shown(node.dtype)
             self.line(f"{name} = torch.zeros({self.shape(node.shape)}, dtype={kind}, device=device)")
             self.launch(atomic_kernel(found, dtype, layered))
@@ -388,59 +439,10 @@ class Host:
     # ---- loops
 
     def loop(self, step: Loop) -> None:
-        """A Python loop over the steps of a scan; what is stacked is written in its place at once."""
-        scan = step.scan
-        layered = {x: depth for x, (_, depth) in self.layered.items()}
-        text = recurrence_kernel(step, self.registry.dtype, layered, self.read.get(scan, set()))
-        if text is not None:
-            self.launch(text)
-            self.parts[scan] = [self.names.get(x, "") for group in results(scan) for x in group]
+        """A scan as one kernel where its steps are elementwise, else as a Python loop."""
+        text = self.recurrences.pop(step.scan, None)
+        if text is None:
+            run_loop(self, step)
             return
-        inner, _ = ir.inside(scan)
-        numbers = [x for x in inner if isinstance(x, ir.Step) and x.scan == scan.number]
-        counter = self.fresh(next((x.name for x in numbers if x.kind == "number" and x.name), "t"))
-        self.comment([scan])
-        carry_steps = {x.place: x for x in numbers if x.kind == "carry"}
-        carries = []
-        for k, start in enumerate(scan.starts):
-            wish = (carry_steps[k].name if k in carry_steps else "") or "carry"
-            name = self.fresh(f"{word(wish)}_before")
-            self.line(f"{name} = {self.tensor(start)}")
-            carries.append(name)
-        stacked = []
-        length = size_code(scan.length)
-        for result in scan.results:
-            name = self.fresh(f"{word(result.name or 'step')}_steps")
-            self.buffers.append((result.dtype, (scan.length, *result.shape)))
-            shape, dtype = self.shape((scan.length, *result.shape)), self.registry.shown(result.dtype)
-            self.line(f"{name} = torch.empty({shape}, dtype={dtype}, device=device)")
-            stacked.append(name)
-        self.line(f"for {counter} in {f'reversed(range({length}))' if scan.reverse else f'range({length})'}:")
-        self.indent += 1
-        self.counters.append(counter)
-        self.times, outer = self.times * scan.length, self.times
-        self.last_comment = ""
-        before = dict(self.names)
-        self.steps[scan.number] = counter
-        for x in numbers:
-            self.names[x] = counter if x.kind == "number" else carries[x.place]
-        made = {n for s in step.steps if isinstance(s, Kernel) for n in s.stored}
-        placed: set[int] = set()
-        for k, result in enumerate(scan.results):
-            if result in made and result not in self.targets:
-                self.targets[result] = f"{stacked[k]}[{counter}]"
-                placed.add(k)
-        self.run(step.steps)
-        for k, result in enumerate(scan.results):
-            if k not in placed:
-                self.line(f"{stacked[k]}[{counter}].copy_({self.tensor(result)})")
-        values = [self.tensor(c) for c in scan.carries]
-        changed = [(a, b) for a, b in zip(carries, values, strict=True) if a != b]
-        if changed:
-            self.line(f"{', '.join(a for a, _ in changed)} = {', '.join(b for _, b in changed)}")
-        self.indent -= 1
-        self.counters.pop()
-        self.times = outer
-        self.names = before
-        self.last_comment = ""
-        self.parts[scan] = [*stacked, *carries]
+        self.launch(text)
+        self.parts[step.scan] = [self.names.get(x, "") for group in results(step.scan) for x in group]

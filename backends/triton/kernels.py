@@ -150,12 +150,19 @@ def new_body(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Body
     bodies = [m.body for m in kernel.members.values() if m.node not in contracted]
     bodies += [s for d in kernel.dots for s in (d.left, d.right)]
     body.count(bodies)
+    body.wishes = {uncast(m.body): name_of(m.node) for m in kernel.members.values() if m.node.op is None}
     for m in kernel.members.values():  # names of inputs come first, so that they keep the spec's names
         for s in ir.scalars(m.body):
             if isinstance(s, ir.Read) and s.tensor not in kernel.members:
                 if not (isinstance(s.tensor, ir.Step) and s.tensor.kind == "number"):
                     body.pointer(s.tensor)
     return body
+
+
+def uncast(s: ir.Scalar) -> ir.Scalar:
+    while isinstance(s, ir.Op) and s.name == "cast":
+        s = s.args[0]
+    return s
 
 
 def output_pointers(kernel: Kernel, body: Body) -> None:
@@ -186,7 +193,8 @@ def keep_value(body: Body, node: ir.Comp, text: Text) -> Text:
     text = body.exact(text)
     if text.code.isidentifier():
         return text
-    return body.named(name_of(node), text)
+    name = name_of(node)
+    return body.named(f"{name}_out" if name in body.taken else name, text)
 
 
 #: a map of this many scalars gets more warps, so that each thread has fewer elements

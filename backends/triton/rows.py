@@ -21,18 +21,19 @@ from dslc.backends.triton.kernels import (
     wide,
     wish_of,
 )  # fmt: skip
-from dslc.backends.triton.text import ATOM, BIT, COMPARE, HALF, Text, aligned, is_float, name_of
+from dslc.backends.triton.text import ATOM, BIT, COMPARE, Text, aligned, is_float, name_of
 
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel, Member
 from dslc.kernels.group import short
+from dslc.kernels.split import Split
 from dslc.sizes import Size
 
 
-def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], parts: Parts | None = None) -> KernelText:
+def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made: Split | None = None) -> KernelText:
     """Reductions over the columns of a tile, with the maps between and after them.
 
-    With `parts`, each program reduces one part of the columns only, and stores what it finds there.
+    If it is made in parts, each program reduces one part of the columns only, and stores what it finds there.
     """
     body = new_body(kernel, dtype, layered)
     output_pointers(kernel, body)
@@ -44,8 +45,7 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], part
     grid = ["1"]
     column_block = power_of_two(columns) if whole and isinstance(columns, int) else long_block(rows)
     if kernel.rows and rows != 1:
-        entries = 1024 if dtype == "f64" else 2048  # of a tile, so that it has as many words
-        row_block = block_for(rows, 1, max(1, min(64, entries // column_block)))
+        row_block = rows_of_program(rows, column_block, dtype)
         blocks["BLOCK_ROWS"] = row_block
         body.axes.append(Axis(0, body.fresh("rows"), kernel.rows, row_sizes, 0, ragged(rows, row_block)))
         body.line(index_line(body.axes[0].name, "tl.program_id(0)", "BLOCK_ROWS", wide(row_sizes + column_sizes)))
@@ -60,16 +60,15 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], part
         body.line(f"{axis.name} = tl.arange(0, BLOCK_COLUMNS)")
         for member in kernel.members.values():
             one_block(body, kernel, member, axis)
-    elif parts is not None:
-        for part in parts.values():
-            body.pointer(part)
-        body.axes.append(Axis(-1, body.fresh("part"), (len(kernel.sizes),), (PARTS,), 0, False, True))
-        grid.append(str(PARTS))
-        reduced_part(body, kernel, axis, columns, parts)
+    elif made is not None:
+        found = one_pass(body, kernel, list(kernel.members.values()), axis, part_of(body, made, columns, "COLUMNS", 1))
+        grid.append(str(made.count))
+        for n, m in kernel.members.items():
+            store_part(body, made, m, found[n])
         wish = "_".join(dict.fromkeys(name_of(n) for n in kernel.members))
         warps = 8 if dtype == "f64" else 4  # a float64 takes two registers
         return KernelText(
-            wish + "_parts", body, blocks, grid, warps, 1, list(parts.values()), list(kernel.members), kernel
+            wish + "_parts", body, blocks, grid, warps, 1, list(made.parts.values()), list(kernel.members), kernel
         )
     else:
         looped(body, kernel, axis, columns)
@@ -111,12 +110,10 @@ def turns(bodies: Sequence[ir.Scalar]) -> bool:
     return any(isinstance(s, ir.Op) and s.name in ("sin", "cos", "tan") for body in bodies for s in ir.scalars(body))
 
 
-#: into how many parts long columns are split where there are few rows
-PARTS = 16
-#: rows of this number and more are run over without that: a second launch would cost more than it saves
-FEW_ROWS = 32
-
-Parts = dict[ir.Node, ir.Input]
+def rows_of_program(rows: Size, column_block: int, dtype: str) -> int:
+    """How many rows a program has; a tile in float64 has half as many entries, and as many words."""
+    entries = 1024 if dtype == "f64" else 2048
+    return block_for(rows, 1, max(1, min(64, entries // column_block)))
 
 
 def long_block(rows: Size) -> int:
@@ -126,47 +123,29 @@ def long_block(rows: Size) -> int:
     return 256 if rows > 1 else 1024
 
 
-def split_kernels(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> list[KernelText] | None:
-    """Few rows and long columns in two kernels: parts of the columns, then the sum of the parts, in a fixed order."""
-    reductions = {n: m for n, m in kernel.members.items() if m.node.op is not None}
+def row_programs(kernel: Kernel, dtype: str) -> int | None:
+    """How many programs run over the columns of a kernel; None where that is not known."""
     rows = product([kernel.sizes[v] for v in kernel.rows])
-    if short([kernel.sizes[v] for v in kernel.columns]) or not isinstance(rows, int) or rows >= FEW_ROWS:
-        return None
-    if any(m.node.op not in ("sum", "max", "min") for m in reductions.values()):
-        return None
-    reads = {s.tensor for m in reductions.values() for s in ir.scalars(m.body) if isinstance(s, ir.Read)}
-    if reads & kernel.members.keys() or any(set(m.axes) & set(kernel.columns) for m in kernel.members.values()):
-        return None
-    place = len(kernel.sizes)
-    parts = {
-        n: ir.intern(ir.Input(f"{name_of(n)}_parts", f"part {k}", summed_in(m.node.dtype), (PARTS, *m.node.shape)))
-        for k, (n, m) in enumerate(reductions.items())
-    }
-    first = replace(kernel, members=reductions, stored=[])
-    read = {n: ir.read(parts[n], (ir.plain(place), *(ir.plain(v) for v in m.axes))) for n, m in reductions.items()}
-    members = {
-        n: replace(m, reduced=(place,), body=read[n]) if n in reductions else m for n, m in kernel.members.items()
-    }
-    second = replace(kernel, sizes=[*kernel.sizes, PARTS], columns=(place,), members=members)
-    return [rows_kernel(first, dtype, layered, parts), rows_kernel(second, dtype, layered)]
+    return -(-rows // rows_of_program(rows, long_block(rows), dtype)) if isinstance(rows, int) else None
 
 
-def summed_in(dtype: str) -> str:
-    """The dtype of a part of a sum: 16 bits are too few for one."""
-    return "f32" if dtype in HALF else dtype
+def part_of(body: Body, made: Split, extent: Size, along: str, place: int) -> str:
+    """The lines that say which part of a range a program has, and its limits; `place` is the axis of the grid."""
+    part = next((a.name for a in body.axes if a.variables == (len(made.first.sizes),)), "")
+    if not part:
+        part = body.fresh("part")
+        body.axes.append(Axis(-1, part, (len(made.first.sizes),), (made.count,), 0, False, True))
+        body.line(f"{part} = tl.program_id({place}).to(tl.int64)")
+        for x in made.parts.values():
+            body.pointer(x)
+    size, length = body.size(extent), body.fresh("length")
+    body.line(f"{length} = tl.cdiv(tl.cdiv({size}, {made.count}), BLOCK_{along}) * BLOCK_{along}")
+    return f"{part} * {length}, tl.minimum({size}, ({part} + 1) * {length})"
 
 
-def reduced_part(body: Body, kernel: Kernel, axis: Axis, columns: Size, parts: Parts) -> None:
-    """One part of the columns."""
-    part = body.axes[-1].name
-    size = body.size(columns)
-    body.line(f"{part} = tl.program_id(1).to(tl.int64)")
-    body.line(f"length = tl.cdiv(tl.cdiv({size}, {PARTS}), BLOCK_COLUMNS) * BLOCK_COLUMNS")
-    limits = f"{part} * length, tl.minimum({size}, ({part} + 1) * length)"
-    found = one_pass(body, kernel, list(kernel.members.values()), axis, limits)
-    place = len(kernel.sizes)
-    for m in kernel.members.values():
-        store(body, replace(m, node=parts[m.node], axes=(place, *m.axes)), found[m.node])  # type: ignore[arg-type]
+def store_part(body: Body, made: Split, member: Member, found: Text) -> None:
+    axes = (len(made.first.sizes), *member.axes)
+    store(body, replace(member, node=made.parts[member.node], axes=axes), found)  # type: ignore[arg-type]
 
 
 NEUTRAL = {"sum": 0, "prod": 1, "max": float("-inf"), "min": float("inf"), "argmax": float("-inf"),

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 
 from dslc.backends.triton.functions import Function, bind_layers, bounds, dictionary, leading_places
 from dslc.backends.triton.host import Host, Registry
-from dslc.backends.triton.text import HOST, argument, size_code
+from dslc.backends.triton.text import HOST, argument, of_statement, size_code
 
 from dslc.check import program as p
 from dslc.guards import needs
 from dslc.incremental.cache import Slot, is_entry, is_stacked, layers, newest
 from dslc.incremental.program import StepProgram, bounded, grows, open_sizes
 from dslc.ir import nodes as ir
+from dslc.ir.namespace import line_names
 from dslc.ir.tables import LOOPS
 from dslc.kernels.form import Step
 from dslc.kernels.prepare import prepared
@@ -231,6 +232,7 @@ def _begun(
 ) -> tuple[list[str], list[str]]:
     """The first lines of a function, with names for parameters and states; the argument for states, where needed."""
     unit, registry = program.unit, host.registry
+    host.given = line_names(roots, of_statement)
     reads = leading_places(roots)
     source = "params" if unit.params else ""
     prologue = [f"device = {f'next(iter({source}.values())).device' if source else 'default_device()'}"]

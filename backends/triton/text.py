@@ -88,14 +88,44 @@ def name_of(node: ir.Node, default: str = "value") -> str:
         return word(name)
     if isinstance(node, ir.Part) and isinstance(node.of, ir.Scan) and node.number < len(node.of.results):
         return name_of(node.of.results[node.number], default)
-    op = getattr(node, "op", None)
-    kind = REDUCED.get(op, op) if isinstance(op, str) and op.isidentifier() else ""
+    return of_statement(node) or described(node) or kind_of(node) or default
+
+
+def described(node: ir.Node) -> str:
+    """A name for a sum without one: after the two values whose products it adds up, such as `total_d_h_Wo`."""
+    if not isinstance(node, ir.Comp) or node.op != "sum":
+        return ""
+    names = list(dict.fromkeys(filter(None, map(first_name, reads_of(node)))))
+    names.sort(key=lambda x: not x.startswith("d_"))
+    return "_".join(("total", *names)) if len(names) == 2 else ""
+
+
+def first_name(tensor: ir.Tensor) -> str:
+    """The name of a value; that of an adjoint that it is made of, or of the first value with a name, if it has none."""
+    while not getattr(tensor, "name", "") and not of_statement(tensor):
+        reads = [x for x in reads_of(tensor) if x is not tensor]
+        if not reads:
+            return ""
+        tensor = next((x for x in reads if str(getattr(x, "name", "")).startswith("d_")), reads[0])
+    return "" if isinstance(tensor, ir.Step) else name_of(tensor, "")
+
+
+def reads_of(node: ir.Node) -> list[ir.Tensor]:
+    return [s.tensor for body in ir.bodies(node) for s in ir.scalars(body) if isinstance(s, ir.Read)]
+
+
+def of_statement(node: ir.Node) -> str:
+    """The name of a part of a statement: its left-hand side, with a word for a reduction, which is not its value."""
     span = getattr(node, "span", NOWHERE)
-    if span.source.text and not span.derived:
-        left = re.match(r"\s*(\w+)(\[[^=]*\])?\s*[+]?=[^=]", span.source.line(span.line))
-        if left:  # a reduction inside of the formula of the line is not its value
-            return f"{left[1]}_{kind}" if kind else left[1]
-    return kind or default
+    if not span.source.text or span.derived:
+        return ""
+    left = re.match(r"\s*(\w+)(\[[^=]*\])?\s*[+]?=[^=]", span.source.line(span.line))
+    return "_".join(filter(None, (left[1], kind_of(node)))) if left else ""
+
+
+def kind_of(node: ir.Node) -> str:
+    op = getattr(node, "op", None)
+    return REDUCED.get(op, op) if isinstance(op, str) and op.isidentifier() else ""
 
 
 #: names of reductions that the spec gives none: those of the operations are Python's

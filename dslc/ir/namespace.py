@@ -40,6 +40,25 @@ def name_lines(roots: Sequence[ir.Node]) -> None:
     space.tell_apart(space.wishes)
 
 
+def line_names(roots: Sequence[ir.Node], statement: Callable[[ir.Node], str]) -> dict[ir.Node, str]:
+    """The names that `name_lines` would give, while the values keep theirs.
+
+    A formula without a name that is a part of a statement is called after that: `statement` says how.
+
+    For functions that launch kernels: inside of a kernel values have the short names of their statements, so that equal
+    kernels of two layers have one text; the lines of the function tell the layers apart.
+    """
+    before = {node: _name(node) for node in _Namespace(roots).around if hasattr(node, "name")}
+    for node, name in before.items():
+        if isinstance(node, ir.Comp) and not name and statement(node):
+            object.__setattr__(node, "name", statement(node))
+    name_lines(roots)
+    found = {node: identifier(_name(node)) for node in before}
+    for node, name in before.items():
+        object.__setattr__(node, "name", name)
+    return found
+
+
 def identifier(name: str) -> str:
     """A name as a module writes it.
 

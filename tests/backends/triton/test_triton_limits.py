@@ -77,7 +77,7 @@ def test_a_sum_that_rounds_on_the_way_loses_something(tmp_path: Path) -> None:
     spec = tmp_path / "sums.dsl"
     spec.write_text(SUMS, encoding="utf-8")
     text = compile_text(spec, "triton", {}, "f16")
-    rounded, count = re.subn(r"(\w+ = tl\.dot\(.*\))", r"\1.to(tl.float16).to(tl.float32)", text)
+    rounded, count = re.subn(r"(\w+ = tl\.(?:dot|sum)\(.*\))", r"\1.to(tl.float16).to(tl.float32)", text)
     assert count
     found, wanted = sums(load(rounded, tmp_path, "rounded"), torch.float16)["W"]
     assert not np.array_equal(found, wanted)

@@ -1,0 +1,130 @@
+"""Long sums in parts, where few programs would run over all of them while most of a GPU waits.
+
+    y[i, j] = sum[k](a[i, k] * b[k, j])    becomes    parts[p, i, j], the same over part p of the range of k,
+                                           and then   y[i, j] = sum[p](parts[p, i, j])
+
+The parts are always added up in the same order. In a loop whose later steps need no such sum, its parts are kept for
+all steps, and one kernel after the loop adds up those of each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from dslc.ir import nodes as ir
+from dslc.ir.rewrite import Change, keep
+from dslc.kernels.form import Kernel, Member
+from dslc.kernels.group import short
+from dslc.kernels.narrow import HALVES
+from dslc.sizes import Size
+
+#: into how many parts a sum is taken at most
+MOST_PARTS = 16
+#: with fewer parts than this, a second kernel costs more than it saves
+LEAST_PARTS = 4
+#: programs that keep a large GPU busy: it has some hundred multiprocessors
+BUSY = 256
+
+
+@dataclass(frozen=True)
+class Split:
+    """A kernel as two: reductions of parts, and what is made of them."""
+
+    count: int
+    #: where the parts of a reduction lie: those of the first axis
+    parts: Mapping[ir.Node, ir.Input]
+    first: Kernel
+    second: Kernel
+
+
+def parts_for(programs: int) -> int:
+    """How many parts make enough programs of a few; 1 where there are enough.
+
+    >>> [parts_for(n) for n in (1, 16, 40, 128)]
+    [16, 16, 4, 1]
+    """
+    count = MOST_PARTS
+    while count > 1 and programs * count > BUSY:
+        count //= 2
+    return count if count >= LEAST_PARTS else 1
+
+
+def split(kernel: Kernel, programs: int, name: Mapping[ir.Node, str]) -> Split | None:
+    """A kernel of so many programs in parts, if it reduces long axes and has enough of them to gain by it.
+
+    `name` says what the parts of each member are called.
+    """
+    count = parts_for(programs)
+    reductions = {n: m for n, m in kernel.members.items() if m.node.op is not None}
+    ranges = [d.inner for d in kernel.dots] if kernel.kind == "dot" else [kernel.columns]
+    if count == 1 or any(short([kernel.sizes[v] for v in variables]) for variables in ranges):
+        return None
+    if any(m.node.op not in ("sum", "max", "min") for m in reductions.values()):
+        return None
+    reads = {s.tensor for m in reductions.values() for s in ir.scalars(m.body) if isinstance(s, ir.Read)}
+    if reads & kernel.members.keys():
+        return None
+    if kernel.kind == "rows" and any(set(m.axes) & set(kernel.columns) for m in kernel.members.values()):
+        return None
+    place = len(kernel.sizes)
+    parts = {
+        n: ir.intern(ir.Input(f"{name[n]}_parts", f"part of {id(n)}", summed_in(m.node.dtype), (count, *m.node.shape)))
+        for n, m in reductions.items()
+    }
+    read = {n: ir.read(parts[n], (ir.plain(place), *(ir.plain(v) for v in m.axes))) for n, m in reductions.items()}
+    members = {
+        n: replace(m, reduced=(place,), body=read[n]) if n in reductions else m for n, m in kernel.members.items()
+    }
+    rows = next(iter(reductions.values())).axes if kernel.kind == "dot" else kernel.rows
+    second = Kernel("rows", [*kernel.sizes, count], rows, (place,), members=members, stored=list(kernel.stored))
+    return Split(count, parts, replace(kernel, members=reductions, stored=[]), second)
+
+
+def summed_in(dtype: str) -> str:
+    """The dtype of a part of a sum: 16 bits are too few for one."""
+    return "f32" if dtype in HALVES else dtype
+
+
+def can_wait(made: Split) -> bool:
+    """Can the parts be added up after a loop? Yes, if nothing else of a step is needed for it."""
+    known = {*made.parts.values(), *made.second.members}
+    bodies = [m.body for m in made.second.members.values()]
+    return not any(isinstance(s, ir.Read) and s.tensor not in known for body in bodies for s in ir.scalars(body))
+
+
+@dataclass(frozen=True)
+class Afterwards:
+    """The sum of the parts of all steps of a loop, along a first axis."""
+
+    split: Split
+    parts: Mapping[ir.Node, ir.Input]
+    kernel: Kernel
+    #: what stands for the results of a step
+    results: Mapping[ir.Node, ir.Comp]
+
+
+def for_all_steps(made: Split, length: Size) -> Afterwards:
+    """The second kernel for all steps at once."""
+    second = made.second
+    step = len(second.sizes)
+    lead = (ir.plain(step),)
+    parts = {n: ir.intern(ir.Input(x.name, x.role, x.dtype, (length, *x.shape))) for n, x in made.parts.items()}
+    known: dict[ir.Node, ir.Tensor] = {made.parts[n]: parts[n] for n in parts}
+    members: dict[ir.Node, Member] = {}
+    results: dict[ir.Node, ir.Comp] = {}
+    for old, m in second.members.items():
+        change = Change(None, tensors=lambda t: (known[t], lead) if t in known else None)
+        body = change.scalar(m.body)
+        axes = (step, *m.axes)
+        own = Change({v: keep(k) for k, v in enumerate((*axes, *m.reduced))}).scalar(body)
+        reduced = tuple(second.sizes[v] for v in m.reduced)
+        node = m.node
+        new = ir.Comp((length, *node.shape), reduced, node.op, own, node.dtype, node.name, node.span)
+        results[old] = known[old] = new = ir.intern(new)
+        members[new] = Member(new, axes, m.reduced, body)
+    stored = [results[n] for n in second.stored]
+    rows = (step, *second.rows)
+    return Afterwards(
+        made, parts, Kernel("rows", [*second.sizes, length], rows, second.columns, (), members, stored), results
+    )

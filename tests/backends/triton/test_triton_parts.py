@@ -1,0 +1,111 @@
+"""Long sums that few programs would make are made in parts; histories of loops are made where they are kept."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from triton_modules import ROOT, check_spec
+
+from dslc.compiler import compile_text
+
+WEIGHTS = """\
+model m(x: f32[N, {width}]) -> y: [N, {width}]:
+    param W: [{width}, {width}] ~ glorot
+    param b: [{width}] ~ zeros
+    y[n, o] = tanh(x[n, i] * W[i, o] + b[o])
+
+train m(x):
+    minimize mean[n, o](m(x)[n, o]^2)
+    using sgd(lr = 0.1)
+"""
+
+LAYERS = """\
+layer step(h: [N, 20]) -> y: [N, 20]:
+    param W: [20, 20] ~ glorot
+    param b: [20] ~ normal
+    y[n, o] = tanh(h[n, i] * W[i, o] + b[o])
+
+model m(x: f32[N, 20]) -> y: [N, 20]:
+    h = x
+    for l in 0..5:
+        h = h |> step
+    y = h
+
+train m(x):
+    minimize mean[n, o](m(x)[n, o]^2)
+    using sgd(lr = 0.1)
+"""
+
+CARRIED = """\
+model m(x: f32[N, T, 5]) -> y: [N, T, 5]:
+    param U: [5, 5] ~ glorot
+    param h0: [5] ~ normal
+    scan t:
+        g[n, k] = h[n, t-1, k] - last[n, t-1, k]
+        h[n, t, k] = tanh(x[n, t, j] * U[j, k] + h[n, t-1, j] * U[j, k] + 0.5 * g[n, k])
+        last[n, t, k] = h[n, t-1, k]
+    start h[n: N, k] = h0[k]
+    start last = 0
+    y = h
+
+train m(x):
+    minimize mean[n, t, k](m(x)[n, t, k]^2)
+    using sgd(lr = 0.1)
+"""
+
+
+def written(text: str, folder: Path) -> Path:
+    spec = folder / "parts.dsl"
+    spec.write_text(text, encoding="utf-8")
+    return spec
+
+
+def test_the_gradient_of_a_small_matrix_is_made_in_parts(tmp_path: Path) -> None:
+    text = compile_text(written(WEIGHTS.format(width=64), tmp_path), "triton")
+    assert re.search(r"d_W_parts_kernel\[\(1, 1, 16\)\]", text)
+    assert text.index("d_W_parts_kernel[") < text.index("d_W_rows_kernel[")
+
+
+def test_a_large_matrix_has_tiles_enough(tmp_path: Path) -> None:
+    text = compile_text(written(WEIGHTS.format(width=1024), tmp_path), "triton")
+    assert "d_W_parts" not in text
+    assert re.search(r"d_W_dot_kernel\[\(16, 16\)\]", text)
+
+
+@pytest.mark.parametrize("rows", [1, 15, 37, 300])
+def test_parts_may_be_empty_or_ragged(rows: int, tmp_path: Path) -> None:
+    check_spec(written(WEIGHTS.format(width=20), tmp_path), tmp_path, rows)
+
+
+@pytest.mark.parametrize("rows", [3, 37])
+def test_parts_of_all_layers_are_added_up_after_the_loop(rows: int, tmp_path: Path) -> None:
+    spec = written(LAYERS, tmp_path)
+    text = compile_text(spec, "triton")
+    gradient = text[text.index("def loss_grad_metrics") : text.index("def evaluate")]
+    loop = gradient[gradient.index("reversed(") :]
+    assert re.search(r"^        d_W_parts_kernel\[", loop, re.MULTILINE)
+    assert re.search(r"^    d_W_rows_kernel\[", loop, re.MULTILINE)
+    assert "d_step_W_parts = torch.empty((5, 16, 20, 20)" in gradient
+    check_spec(spec, tmp_path, rows)
+
+
+def test_what_a_loop_carries_is_made_where_its_history_is_kept(tmp_path: Path) -> None:
+    spec = written(LAYERS, tmp_path)
+    text = compile_text(spec, "triton")
+    gradient = text[text.index("def loss_grad_metrics") : text.index("def evaluate")]
+    assert re.search(r"torch\.empty\(\(6, N, 20\)", gradient)
+    assert re.search(r"_steps\[l \+ 1\]", gradient)
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_a_value_that_is_only_handed_on_keeps_its_history_too(length: int, tmp_path: Path) -> None:
+    check_spec(written(CARRIED, tmp_path), tmp_path, length)
+
+
+@pytest.mark.parametrize("name", ["transformer/gpt", "recurrent/lstm", "recurrent/gru", "convolution/resnet"])
+def test_loops_copy_nothing(name: str) -> None:
+    text = compile_text(ROOT / f"specs/{name}.dsl", "triton")
+    gradient = text[text.index("def loss_grad_metrics") : text.index("def evaluate")]
+    assert "copy_(" not in gradient
