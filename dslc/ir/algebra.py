@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import zero
-from dslc.ops.dtypes import promote
+from dslc.ops.dtypes import alike, promote
 
 
 def is_zero(s: ir.Scalar) -> bool:
@@ -75,7 +75,7 @@ def call(name: str, *args: ir.Scalar) -> ir.Scalar:
 
 
 def cast(a: ir.Scalar, dtype: str) -> ir.Scalar:
-    return a if a.dtype == dtype else _sink(a, lambda x: cast(x, dtype)) or ir.op("cast", (a,), dtype)
+    return a if alike(a.dtype, dtype) else _sink(a, lambda x: cast(x, dtype)) or ir.op("cast", (a,), dtype)
 
 
 def compare(name: str, a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:

@@ -196,7 +196,7 @@ class Builder(Expressions):
         name = self.named(node.tensor.name)
         # a value of 16 bits rounds where it is named
         rounds = node.tensor.dtype in ("f16", "bf16") and isinstance(body, ir.Op) and body.name != "cast"
-        if body.dtype != node.tensor.dtype or rounds:
+        if rounds or not alike(body.dtype, node.tensor.dtype):
             body = ir.op("cast", (body,), node.tensor.dtype)
         if isinstance(body, ir.Read):
             self.rename(body.tensor, name)
@@ -288,7 +288,7 @@ class Builder(Expressions):
             places = tuple(ir.affine(((i, 1),), tidy(-start)) if i == axis else ir.plain(i) for i in range(len(shape)))
             part: ir.Scalar = ir.read(tensor, places, zero(tensor.dtype))
             if tensor.dtype != dtype:
-                part = ir.op("cast", (part,), dtype)
+                part = ir.cast(part, dtype)
             total = part if total is None else ir.op("or" if dtype == "bool" else "+", (total, part), dtype)
             start = tidy(start + size)
         assert total is not None
@@ -393,7 +393,7 @@ class Builder(Expressions):
                 sequence.carries.append(ir.intern(carry))
                 start = self.tensor(carried.start)
                 if start.dtype != carried.tensor.dtype:
-                    body = ir.op("cast", (ir.whole(start),), carried.tensor.dtype)
+                    body = ir.cast(ir.whole(start), carried.tensor.dtype)
                     start = ir.comp(start.shape, body, name=start.name)
                 starts.append(start)
             sequences[carried.tensor] = sequence
@@ -509,7 +509,7 @@ class CustomRule:
 
 
 def _cast(x: ir.Tensor, dtype: str) -> ir.Tensor:
-    return x if x.dtype == dtype else ir.comp(x.shape, ir.op("cast", (ir.whole(x),), dtype), name=x.name)
+    return x if alike(x.dtype, dtype) else ir.comp(x.shape, ir.op("cast", (ir.whole(x),), dtype), name=x.name)
 
 
 def _frontier(values: Sequence[ir.Tensor], known: set[ir.Tensor]) -> list[ir.Tensor]:

@@ -97,7 +97,7 @@ class Expressions:
         name = "cast" if e.op in ("float", "f16", "bf16", "f32", "f64", "i32", "i64", "bool") else e.op
         if e.op == "square":
             return ir.op("*", (args[0], args[0]), e.dtype)
-        return ir.op(name, args, e.dtype)
+        return ir.cast(args[0], e.dtype) if name == "cast" else ir.op(name, args, e.dtype)
 
     def read(self, e: p.Read, env: Mapping[p.Index, Place], done: Mapping[int, ir.Scalar]) -> ir.Scalar:
         if e.tensor in self.sequences:
@@ -122,9 +122,9 @@ class Expressions:
         places = (*lead, *(self.place(x, env) for x in positions))
         outside = None if e.outside is None else done[id(e.outside)]
         if outside is not None and outside.dtype != tensor.dtype:
-            outside = ir.op("cast", (outside,), tensor.dtype)
+            outside = ir.cast(outside, tensor.dtype)
         result: ir.Scalar = ir.read(tensor, places, outside)
-        return result if result.dtype == e.dtype else ir.op("cast", (result,), e.dtype)
+        return ir.cast(result, e.dtype)
 
     def read_step(self, e: p.Read, env: Mapping[p.Index, Place]) -> ir.Scalar:
         """A sequence inside its scan: the value of this step, or a carried one."""
@@ -136,7 +136,7 @@ class Expressions:
         lead = tuple(ir.plain(k) for k in range(len(self.mapped)))
         rest = tuple(self.place(x, env) for a, x in enumerate(e.positions) if a != sequence.axis)
         result: ir.Scalar = ir.read(tensor, (*lead, *rest))
-        return result if result.dtype == e.dtype else ir.op("cast", (result,), e.dtype)
+        return ir.cast(result, e.dtype)
 
     def reduce(self, e: p.Reduce, env: Mapping[p.Index, Place]) -> ir.Scalar:
         """A reduction is a comprehension over what it depends on; here it is read back."""
@@ -152,7 +152,7 @@ class Expressions:
         body = self.scalar(e.body, inner)
         op = "sum" if e.op == "mean" else e.op
         if e.op == "mean" and body.dtype != e.dtype:
-            body = ir.op("cast", (body,), e.dtype)
+            body = ir.cast(body, e.dtype)
         made = ir.comp(shape, body, op, reduced, span=e.span)
         places = (*(ir.plain(k) for k in range(lift)), *(ir.plain(n) for i in outer if isinstance(n := env[i], int)))
         result: ir.Scalar = ir.read(made, places)

@@ -22,6 +22,7 @@ from dslc.ir.interning import compilation as compilation
 from dslc.ir.interning import fresh_number as fresh_number
 from dslc.ir.interning import intern as intern
 from dslc.ir.interning import remembered as remembered
+from dslc.ops.dtypes import alike
 from dslc.sizes import Size
 from dslc.source import NOWHERE, Span
 
@@ -285,6 +286,11 @@ def const(value: float | int | bool, dtype: Dtype) -> Const:
 
 def op(name: str, args: tuple[Scalar, ...], dtype: Dtype) -> Op:
     return intern(Op(name, args, dtype))
+
+
+def cast(s: Scalar, dtype: Dtype) -> Scalar:
+    """A scalar in a dtype; one that is kept alike stays as it is."""
+    return s if alike(s.dtype, dtype) else op("cast", (s,), dtype)
 
 
 def var(number: int) -> Var:
