@@ -481,6 +481,8 @@ class Comprehensions(ABC):
             views = [y for y in self.users.get(x, ()) if isinstance(y, ir.Reshape)]
             if fits and any(self.inlined(r.tensor) and x in memory.needs(r.tensor) for r in reads):
                 continue  # a part of the formula without a line of its own reads it, too
+            if fits and any(r.tensor is not x and x in memory.owners(r.tensor) for r in reads):
+                continue  # another operand may be a view of it
             if fits and x not in self.turned_round and not views and not memory.slots[x].at:
                 if all(r.places == whole for r in reads if r.tensor is x) and re.fullmatch(r"\w+", self.names[x]):
                     return x

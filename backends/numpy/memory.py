@@ -87,13 +87,17 @@ class Memory:
     # ---- what shares memory
 
     def owners(self, node: ir.Node) -> list[ir.Node]:
-        """The value, and those whose memory it may be a view of."""
+        """The value, and those whose memory it may be a view of; views without a line of their own lead on to others.
+
+        NumPy decides by the sizes: of a batch of one, `x.T.reshape(N*T)` is no copy.
+        """
         found = [node]
         while not isinstance(node, ir.Along | ir.External | ir.Scan | ir.Custom):
             other = shown(node)
-            if other is None or self.inlined(other):
+            if other is None:
                 break
-            found.append(other)
+            if not self.inlined(other):
+                found.append(other)
             node = other
         return found
 

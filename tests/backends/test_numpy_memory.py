@@ -104,3 +104,43 @@ def test_calls_in_several_threads_do_not_meet(case: tuple[str, ModuleType]) -> N
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+#: `y` shows the memory of `h` where a batch has one row, and is a copy of it otherwise
+SHOWN = """
+model m(x: f64[N, T]) -> {result}:
+    param w: [] ~ normal
+    h = w * x
+    y[(j i)] = h[i, j]
+{rest}"""
+
+
+def shown(folder: Path, result: str, rest: str = "") -> ModuleType:
+    path = folder / "shown.dsl"
+    path.write_text(SHOWN.format(result=result, rest=rest), encoding="utf-8")
+    return dslc.compile(path, backend="numpy", dtype="f64")
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_result_that_shows_a_value_is_not_overwritten_by_later_calls(tmp_path: Path, rows: int) -> None:
+    m = shown(tmp_path, "y")
+    x = np.arange(4.0 * rows).reshape(rows, 4)
+    found = m.forward({"w": np.array(1.0)}, x)
+    m.forward({"w": np.array(2.0)}, x)
+    assert np.array_equal(found, x.T.ravel())
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_place_of_a_value_is_not_free_while_a_view_of_it_is_read(tmp_path: Path, rows: int) -> None:
+    m = shown(tmp_path, "q", "    z = cos(x)\n    q[i, k] = z[i, j] * z[k, j] * y[0]\n")
+    x = np.arange(4.0 * rows).reshape(rows, 4) + 2
+    z = np.cos(x)
+    np.testing.assert_allclose(m.forward({"w": np.array(1.0)}, x), z @ z.T * x[0, 0], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_formula_does_not_overwrite_what_another_operand_shows(tmp_path: Path, rows: int) -> None:
+    m = shown(tmp_path, "q", "    z[i, j] = cos(h[i, j]) + y[N * T - 1 - i - N * j]\n    q[i, k] = z[i, j] * z[k, j]\n")
+    x = np.arange(4.0 * rows).reshape(rows, 4)
+    z = np.cos(x) + x[::-1, ::-1]
+    np.testing.assert_allclose(m.forward({"w": np.array(1.0)}, x), z @ z.T, rtol=1e-12)
