@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
@@ -43,6 +44,7 @@ def compare(program: Program, second_order: bool = True) -> None:
         case.check_torch()
         case.check_differences()
         case.check_module()
+        case.check_scaled()
         if second_order:
             case.check_second_order()
 
@@ -165,46 +167,51 @@ class Case:
         difference = (4 * half - (after + before) / 2) / 3  # the error of second order cancels
         assert abs(found - difference) <= 1e-6 * size, f"slope {found}, finite difference {difference}"
 
-    @cached_property
-    def module(self) -> ModuleType:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "random.dsl"
-            path.write_text(self.program.text, encoding="utf-8")
-            text = compile_text(path, dtype="f64")
-        module = ModuleType("compiled")
-        exec(compile(text, "compiled.py", "exec"), module.__dict__)
-        return module
-
     def check_module(self) -> None:
         """The NumPy module gives the loss and the gradients by parameters, and the outputs for inference."""
-        self.module.LEAST_WORK = 0  # type: ignore[attr-defined]
-        for threads in (1, 2):
-            self.module.THREADS = threads  # type: ignore[attr-defined]
-            self.check_calls(f"NumPy module, threads: {threads}")
+        expected = by_path(self.unit, {n: x for n, x in self.expected.items() if n})
+        self.check_calls("NumPy module", compiled(self.program.text), {}, expected)
 
-    def check_calls(self, whose: str) -> None:
+    def check_scaled(self) -> None:
+        """So does that of the program whose inputs are multiplied by parameters, which are 1.
+
+        Modules have gradients by parameters alone, and the losses of many programs depend on inputs alone.
+        """
+        dtypes = {n: self.inputs[n].dtype for n in self.wrt if self.inputs[n].role == "input"}
+        units = {scale_of(n): np.array(1.0) for n in dtypes}
+        expected = by_path(self.unit, {n: x for n, x in self.expected.items() if n})
+        expected |= {scale_of(n): (self.values[n] * self.expected[n]).sum() for n in dtypes}
+        self.check_calls("NumPy module, inputs scaled", compiled(scaled(self.program.text, dtypes)), units, expected)
+
+    def check_calls(self, whose: str, module: ModuleType, more: Mapping[str, Array], slopes: Mapping[str, Any]) -> None:
+        """A module with one thread and with two; memory that it keeps for later calls is spoilt after each of them."""
         data = [self.values[n] for n, x in self.inputs.items() if x.role == "input"]
         params = by_path(self.unit, {n: self.values[n] for n, x in self.inputs.items() if x.role == "param"})
         states = by_path(self.unit, {n: self.values[n] for n, x in self.inputs.items() if x.role == "state"})
-        state = [states] if states else []
-        loss, grads, _, updates = called(self.module.loss_grad_metrics, params, *data, *state, seed=self.program.seed)
-        self.same(loss, "", whose)
-        expected = by_path(self.unit, {n: x for n, x in self.expected.items() if n})
-        for name, slope in grads.items():
-            np.testing.assert_allclose(
-                slope, expected[name], rtol=0, atol=1e-9 * self.scale, err_msg=f"gradient by {name}: {whose}"
-            )
-        for name, value in by_path(self.unit, self.machine().run(self.unit.updates)).items():
-            np.testing.assert_allclose(updates[name], value, rtol=1e-9, atol=1e-9, err_msg=f"{name}: {whose}")
-        unit = build(self.model)
-        expected = self.machine().run(unit.outputs)
-        found = called(self.module.forward, params, *data, *state, seed=self.program.seed)
-        found = found if isinstance(found, dict) else dict.fromkeys(expected, found)
-        for name, value in expected.items():
-            size = float(np.abs(value).max(initial=1.0))
-            np.testing.assert_allclose(
-                found[name], value, rtol=0, atol=1e-9 * size, err_msg=f"{name} of forward: {whose}"
-            )
+        given = [{**params, **more}, *data, *([states] if states else [])]
+        updates = by_path(self.unit, self.machine().run(self.unit.updates))
+        outputs = self.machine().run(build(self.model).outputs)
+        module.LEAST_WORK = 0  # type: ignore[attr-defined]
+        space = {}
+        if "space" in inspect.signature(module.loss_grad_metrics).parameters:
+            space = {"space": module.Space()}
+            module.Space.free.append(space["space"])
+        for threads in (1, 2):
+            module.THREADS = threads  # type: ignore[attr-defined]
+            who = f"{whose}, threads: {threads}"
+            loss, grads, _, next_states = called(module.loss_grad_metrics, *given, seed=self.program.seed, **space)
+            self.same(loss, "", who)
+            assert grads.keys() == given[0].keys(), who
+            for name, slope in grads.items():
+                close(slope, slopes[name], 1e-9 * self.scale, f"gradient by {name}: {who}")
+            for name, value in updates.items():
+                np.testing.assert_allclose(next_states[name], value, rtol=1e-9, atol=1e-9, err_msg=f"{name}: {who}")
+            found = called(module.forward, *given, seed=self.program.seed)
+            spoil(module)
+            found = found if isinstance(found, dict) else dict.fromkeys(outputs, found)
+            for name, value in outputs.items():
+                size = float(np.abs(value).max(initial=1.0))
+                close(found[name], value, 1e-9 * size, f"{name} of forward: {who}")
 
     def check_second_order(self) -> None:
         """The derivative of the gradient along a direction is that of torch."""
@@ -239,6 +246,55 @@ class Case:
             )
 
 
-def called(function: Any, *args: Any, seed: int) -> Any:
+def compiled(text: str) -> ModuleType:
+    """The NumPy module of a spec, in float64."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "random.dsl"
+        path.write_text(text, encoding="utf-8")
+        code = compile_text(path, dtype="f64")
+    module = ModuleType("compiled")
+    exec(compile(code, "compiled.py", "exec"), module.__dict__)
+    return module
+
+
+def scale_of(name: str) -> str:
+    return f"scale_of_{name}"
+
+
+def scaled(text: str, dtypes: Mapping[str, str]) -> str:
+    """The program with some inputs multiplied by a parameter each; they keep their dtypes, on which draws depend."""
+    if not dtypes:
+        return text
+
+    def given(part: str) -> str:
+        return re.sub(rf"\b({'|'.join(dtypes)})\b", r"given_\1", part)
+
+    head = re.search(r"^model .*\n", text, re.MULTILINE)
+    assert head is not None
+    train = text.index("\ntrain ")
+    lines = ""
+    for name, dtype in dtypes.items():
+        product = f"given_{name} * {scale_of(name)}"
+        product = product if dtype == "float" else f"{dtype}({product})"
+        lines += f"    param {scale_of(name)}: [] ~ normal\n    {name} = {product}\n"
+    return text[: head.start()] + given(head[0]) + lines + text[head.end() : train] + given(text[train:])
+
+
+def spoil(module: ModuleType) -> None:
+    """Fill the memory that a module keeps for later calls with NaN: no result may lie in it, no call may read it."""
+    spaces = list(module.Space.free) if hasattr(module, "Space") else []
+    while spaces:
+        space = spaces.pop()
+        spaces += space.others.values()
+        for slot in space.slots.values():
+            slot[:] = 0xFF
+
+
+def close(found: Any, expected: Any, atol: float, what: str) -> None:
+    np.testing.assert_allclose(found, expected, rtol=0, atol=atol, err_msg=what)
+
+
+def called(function: Any, *args: Any, seed: int, **options: Any) -> Any:
     """A function of a module, with the seed where it takes one."""
-    return function(*args, seed=seed) if "seed" in inspect.signature(function).parameters else function(*args)
+    options |= {"seed": seed} if "seed" in inspect.signature(function).parameters else {}
+    return function(*args, **options)

@@ -2,8 +2,8 @@
 
 The numbers name the programs: the same numbers give the same programs on every tree, and one that fails is looked at
 again by its number, `run.py 1234:1235`. Every program goes through the interpreter, each pass, torch to second order,
-finite differences and its NumPy module. Failures are printed with the spec; the last lines say how many programs were
-compared, how many of them differ from each other, and which comparisons had to be left out.
+finite differences and its NumPy module, by parameters and by inputs. Failures are printed with the spec; the last lines
+say how many programs were compared, how many of them differ from each other, and which comparisons had to be left out.
 
 Exits with 1 if a program fails.
 """

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from comparison import SKIPPED, Case, compare
+from dslc.backends.numpy.memory import Memory
 from generator import Program, numbered
 
 FOUND = {
@@ -201,6 +202,14 @@ def test_a_kink_is_skipped_and_counted() -> None:
 def test_a_wrong_gradient_is_noticed() -> None:
     case = Case(written("    y[i: N] = sin(x[i, 0]) * v[0]\n"))
     case.expected["x"][0, 0] += 1e-4
-    for check in (case.check_stabilised, case.check_torch, case.check_differences):
+    for check in (case.check_stabilised, case.check_torch, case.check_differences, case.check_scaled):
         with pytest.raises(AssertionError):
             check()
+
+
+def test_a_result_in_memory_that_the_next_call_uses_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(written("    y[i: N, j: T] = sin(x[i, j]) * v[0]\n"))
+    case.check_module()
+    monkeypatch.setattr(Memory, "leave", lambda memory, roots: None)
+    with pytest.raises(AssertionError, match="y of forward"):
+        case.check_module()
