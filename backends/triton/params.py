@@ -9,6 +9,7 @@ from dslc.backends.triton.text import HALF, size_code
 from dslc.check import program as p
 from dslc.fans import fans
 from dslc.ir import nodes as ir
+from dslc.ir.algebra import cast
 from dslc.ir.build import Builder, Unit
 from dslc.ir.tables import LOOPS, layer_path, table_lines
 from dslc.kernels.group import scheduled
@@ -192,7 +193,8 @@ def given(registry: Registry, unit: Unit, path: str, declaration: p.ParamDecl) -
     builder = Builder(unit, "inference")
     env = {index: k for k, index in enumerate(declaration.indices)}
     shape = declaration.tensor.shape
-    node = ir.comp(shape, builder.scalar(declaration.value, env), name=path)
+    value = cast(builder.scalar(declaration.value, env), "float")  # parameters are floats, also those that are `= 1`
+    node = ir.comp(shape, value, name=path)
     (node,) = inlined([node])
     host = Host(registry)
     host.indent = 1

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from triton_modules import ROOT, triton_module
+from triton_modules import ROOT, numpy_module, triton_module
 
 SPEC = """
 model m(x: f32[N, 5], scale: f32[N]) -> (y: [N, 3], s: [N]):
@@ -163,3 +163,38 @@ def test_it_runs_under_distributed_data_parallel(tmp_path: Path) -> None:
         torch.distributed.destroy_process_group()
     for name, value in alone.state_dict().items():
         torch.testing.assert_close(found[f"module.{name}"], value, msg=name)
+
+
+GIVEN = """
+model m(z: float[N], depth = 2) -> y: [N]:
+    param w: [2] = 1
+    param place[i]: [4] = i
+    frozen param unit[i, j]: [2, 2] = 1 if i == j else 0
+    h = z
+    for l in 0..depth:
+        h = h |> shifted
+    y[n] = h[n] * (sqrt(w[0]) + place[2] + unit[0, 0])
+
+layer shifted(x: [N]) -> y: [N]:
+    param b: [] = 3
+    y[n] = x[n] + b
+
+train m(z):
+    y = m(z)
+    minimize sum[n](y[n]^2)
+    using sgd(lr = 0.1)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16"])
+def test_parameters_that_are_given_whole_numbers_are_floats(tmp_path: Path, dtype: str) -> None:
+    spec = tmp_path / "given.dsl"
+    spec.write_text(GIVEN, encoding="utf-8")
+    module = triton_module(spec, tmp_path, dtype)
+    params = module.init()
+    assert {p.dtype for p in params.values()} == {module.DTYPE}
+    wanted = numpy_module(spec, tmp_path, "f64").init()
+    assert {k: p.double().tolist() for k, p in params.items()} == {k: p.tolist() for k, p in wanted.items()}
+    loss, grads = module.loss_and_grad(params, torch.ones(3, dtype=module.DTYPE))
+    assert loss.item() == 3 * (7.0 * 4) ** 2
+    assert grads["w"].tolist() == [3 * 2 * 28.0 * 7 / 2, 0]
