@@ -371,21 +371,31 @@ def apart(unit: Unit, step: Mapping[str, Array]) -> dict[str, Array]:
 
 
 class Held:
-    """Values of `stop_grad` from the point where a derivative is taken: differences must not move them."""
+    """Values of `stop_grad` from the point where a derivative is taken: differences must not move them.
+
+    They are kept for each node: nodes share equal formulas, whose values have other axes in each of them.
+    """
 
     def __init__(self) -> None:
-        self.past: dict[int, list[Any]] = {}
+        self.past: dict[tuple[int, int], list[Any]] = {}
 
     def interpreter(self, values: Mapping[str, Array], sizes: Mapping[str, int], seed: int) -> Interpreter:
-        past, turns = self.past, dict[int, int]()
+        past, turns = self.past, dict[tuple[int, int], int]()
 
         class Holding(Contracting):
+            node = 0
+
+            def evaluate(self, node: ir.Node) -> Any:
+                self.node = id(node)
+                return super().evaluate(node)
+
             def one(self, s: ir.Scalar, variables: list[Array], done: Mapping[int, Any]) -> Any:
                 value = super().one(s, variables, done)
                 if not isinstance(s, ir.Op) or s.name != "stop_grad":
                     return value
-                kept = past.setdefault(id(s), [])
-                turn = turns[id(s)] = turns.get(id(s), -1) + 1
+                key = (self.node, id(s))
+                kept = past.setdefault(key, [])
+                turn = turns[key] = turns.get(key, -1) + 1
                 if turn == len(kept):
                     kept.append(value)
                 return kept[turn]

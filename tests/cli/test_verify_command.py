@@ -369,3 +369,19 @@ def test_loops_over_layers_inside_of_loops_over_layers(tmp_path: Path) -> None:
     result = run(spec)
     assert result.exit_code == 0, result.output
     assert "gradient against differences" in result.output
+
+
+def test_second_derivatives_of_distances_are_checked(tmp_path: Path) -> None:
+    # the stable form of a norm has a `stop_grad` that several formulas of other axes share
+    path = tmp_path / "distances.dsl"
+    path.write_text(
+        "model m(x: f32[N, 3], z: f32[M, 3]) -> y: [N, M]:\n"
+        "    param s: [3] ~ ones\n"
+        "    y[n, m] = sqrt(sum[k]((s[k] * (x[n, k] - z[m, k]))^2))\n\n"
+        "train m(x, z):\n"
+        "    minimize mean(exp(-m(x, z)))\n"
+        "    using sgd(lr = 0.1)\n",
+        encoding="utf-8",
+    )
+    found = checks(path)["second derivative against differences"]
+    assert found["ok"] and found["error"] is not None
