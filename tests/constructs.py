@@ -1002,3 +1002,40 @@ fn f(x: f64[T], w: f64[2]) -> y: [T]:
     x=floats(4),
     w=positive(2),
 )
+
+
+def _lattice(e: Any, a: Any) -> Any:
+    p = np.full(e.shape[1], 0.1)
+    for row in e:
+        p = (
+            row
+            + a * np.concatenate([[0.5], p[:-1]]) * p
+            + np.roll(p, -1) * 0.3
+            + p[np.maximum(np.arange(len(p)) - 2, 0)]
+        )
+    return p
+
+
+add(
+    "reads outside of an earlier step",
+    """
+fn f(e: f64[T, L], a: f64[]) -> y: [L]:
+    scan t:
+        p[t, l] = e[t, l] + a * (p[t-1, l-1] else 0.5) * p[t-1, l] + p[t-1, wrap(l+1)] * 0.3 + p[t-1, clamp(l-2)]
+    start p = 0.1
+    y[l] = p[T-1, l]
+""",
+    _lattice,
+    e=floats(3, 4),
+    a=positive(),
+)
+add(
+    "a fraction outside of whole numbers",
+    """
+fn f(k: i32[T], x: f64[T]) -> y: [T]:
+    y[t] = (k[t-1] else 0.5) * x[t]
+""",
+    lambda k, x: np.concatenate([[0.5], k[:-1]]) * x,
+    k=ints(5, 4),
+    x=floats(4),
+)

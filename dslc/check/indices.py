@@ -327,6 +327,8 @@ class Scope:
         else:
             low, high = interval(self.frame, position.value)
         if is_placeholder(facts.normal(read.size)):
+            if self.frame.scans:  # the equation of the value that is read says how long the axis is
+                self.frame.scans[-1].deferred.append((self, read))
             return
         if low is not None and high is not None:
             if facts.nonnegative(low) and facts.nonnegative(tidy(read.size - 1 - high)):

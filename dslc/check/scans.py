@@ -9,7 +9,7 @@ from dslc.check import expressions, static_values, tensor_reads, wording
 from dslc.check.frame import Frame
 from dslc.check.indices import Evidence, PendingRead, Scope, is_placeholder
 from dslc.check.positions import affine
-from dslc.check.program import Affine, Carried, Index, Read, Scan, Tensor
+from dslc.check.program import Affine, Carried, Index, Scan, Tensor
 from dslc.check.values import NOTHING, POISON, Static, Val, is_float, lower
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
@@ -85,8 +85,8 @@ def _earlier(state: ScanState) -> str:
     return f"{state.index.name}+1" if state.node.reversed else f"{state.index.name}-1"
 
 
-def read_carried(scope: Scope, node: t.Access, tensor: Tensor) -> Val:
-    """`h[n, t-1, k]` inside the scan that builds `h`."""
+def read_carried(scope: Scope, node: t.Access, tensor: Tensor, outside: Val | None) -> Val:
+    """`h[n, t-1, k]` inside the scan that builds `h`; `outside` stands beyond its other axes."""
     frame = scope.frame
     found = _sequence(frame, tensor)
     assert found is not None
@@ -99,7 +99,7 @@ def read_carried(scope: Scope, node: t.Access, tensor: Tensor) -> Val:
     free: dict[Index, None] = {}
     for axis, item in enumerate(items):
         if axis != sequence.axis:
-            part = tensor_reads.position(scope, node, tensor, axis, item, False)
+            part = tensor_reads.position(scope, node, tensor, axis, item, outside is not None)
             if part is None:
                 return NOTHING
             positions.append(part[0])
@@ -127,7 +127,7 @@ def read_carried(scope: Scope, node: t.Access, tensor: Tensor) -> Val:
         assert where is not None
         positions.append(where)
         free[state.index] = None
-    return Val(Read(tensor, tuple(positions), tensor.dtype, span=node.span), tuple(axes), free)
+    return tensor_reads.read_of(node, tensor, positions, axes, free, outside)
 
 
 def _step(scope: Scope, item: object) -> Affine | None:

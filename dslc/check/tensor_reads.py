@@ -93,7 +93,7 @@ def access(scope: Scope, node: t.Access, outside: Val | None = None) -> Val:
     if tensor is None:
         return NOTHING
     if scans.is_carried(scope, tensor):
-        return scans.read_carried(scope, node, tensor)
+        return scans.read_carried(scope, node, tensor, outside)
     items = expand_items(scope, node.items, len(tensor.shape), node, tensor)
     if items is None:
         return NOTHING
@@ -112,6 +112,18 @@ def access(scope: Scope, node: t.Access, outside: Val | None = None) -> Val:
         free.update(item_free)
     if not good:
         return NOTHING
+    return read_of(node, tensor, positions, axes, free, outside)
+
+
+def read_of(
+    node: t.Access,
+    tensor: Tensor,
+    positions: Sequence[Position],
+    axes: Sequence[Index],
+    free: dict[Index, None],
+    outside: Val | None,
+) -> Val:
+    """A read at positions that are found, and what stands outside of the tensor."""
     dtype = tensor.dtype
     if outside is not None and outside.expr is not None:
         free.update(outside.free)

@@ -9,6 +9,7 @@ from dslc.check.dependence import every_statement
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.unit import CarriedSequence, Place, Value
+from dslc.ops.dtypes import alike
 from dslc.sizes import Size, tidy
 
 
@@ -101,7 +102,7 @@ class Expressions:
 
     def read(self, e: p.Read, env: Mapping[p.Index, Place], done: Mapping[int, ir.Scalar]) -> ir.Scalar:
         if e.tensor in self.sequences:
-            return self.read_step(e, env)
+            return self.read_step(e, env, done)
         value = self.values[e.tensor]
         tensor = value.tensor
         lead = tuple(ir.plain(k) for k in range(len(self.mapped))) if value.lifted else ()
@@ -120,13 +121,9 @@ class Expressions:
             tensor = ir.intern(ir.Reshape(tensor, tuple(shape), tensor.dtype, tensor.name))
             positions = split
         places = (*lead, *(self.place(x, env) for x in positions))
-        outside = None if e.outside is None else done[id(e.outside)]
-        if outside is not None and outside.dtype != tensor.dtype:
-            outside = ir.cast(outside, tensor.dtype)
-        result: ir.Scalar = ir.read(tensor, places, outside)
-        return ir.cast(result, e.dtype)
+        return _read_as(e, tensor, places, done)
 
-    def read_step(self, e: p.Read, env: Mapping[p.Index, Place]) -> ir.Scalar:
+    def read_step(self, e: p.Read, env: Mapping[p.Index, Place], done: Mapping[int, ir.Scalar]) -> ir.Scalar:
         """A sequence inside its scan: the value of this step, or a carried one."""
         sequence = self.sequences[e.tensor]
         where = e.positions[sequence.axis]
@@ -135,8 +132,7 @@ class Expressions:
         tensor = self.tensor(e.tensor) if lag == 0 else sequence.carries[lag - 1]
         lead = tuple(ir.plain(k) for k in range(len(self.mapped)))
         rest = tuple(self.place(x, env) for a, x in enumerate(e.positions) if a != sequence.axis)
-        result: ir.Scalar = ir.read(tensor, (*lead, *rest))
-        return ir.cast(result, e.dtype)
+        return _read_as(e, tensor, (*lead, *rest), done)
 
     def reduce(self, e: p.Reduce, env: Mapping[p.Index, Place]) -> ir.Scalar:
         """A reduction is a comprehension over what it depends on; here it is read back."""
@@ -209,6 +205,15 @@ class Expressions:
         angle = ir.op("cos", (ir.op("*", (number(6.283185307179586), uniform(1)), "float"),), "float")
         normal = ir.op("*", (radius, angle), "float")
         return ir.op("+", (mean, ir.op("*", (deviation, normal), "float")), "float")
+
+
+def _read_as(e: p.Read, tensor: ir.Tensor, places: tuple[ir.Place, ...], done: Mapping[int, ir.Scalar]) -> ir.Scalar:
+    """A read at places that are known, with what stands outside of the tensor, in the dtype that it has in the spec."""
+    if e.outside is None:
+        return ir.cast(ir.read(tensor, places), e.dtype)
+    if not alike(tensor.dtype, e.dtype):  # a whole number with one half outside is a float
+        tensor = ir.comp(tensor.shape, ir.op("cast", (ir.whole(tensor),), e.dtype), name=tensor.name)
+    return ir.read(tensor, places, ir.cast(done[id(e.outside)], e.dtype))
 
 
 def _open(u: ir.Scalar) -> ir.Scalar:

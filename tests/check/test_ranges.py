@@ -105,3 +105,23 @@ layer f(x: f32[N, K]) -> y: [N, K]:
     y = z
 """
     assert shapes(text) == {"y": "[N, K]"}
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "        p[t, l: L] = x[t, l] + p[t-1, l-1]\n",
+        "        p[t, l: L] = p[t-1, l-1] + x[t, l]\n",
+        "        q[l: L] = p[t-1, l+1]\n        p[t, l] = x[t, l] + q[l]\n",
+        "        scan s in 0..2:\n            q[s, l: L] = q[s-1, l] + p[t-1, l-1]\n        start q = 0\n"
+        "        p[t, l] = x[t, l] + q[1, l]\n",
+    ],
+)
+def test_reads_of_earlier_steps_must_stay_inside_also_where_the_size_is_found_out_later(steps: str) -> None:
+    text = f"fn f(x: [T, L]) -> y: [T, L]:\n    scan t:\n{steps}    start p[l: L] = 0\n    y = p\n"
+    assert codes(text) == ["E0308"]
+
+
+def test_reads_of_earlier_steps_may_say_what_is_outside() -> None:
+    steps = "    scan t:\n        p[t, l: L] = x[t, l] + (p[t-1, l-1] else 0)\n    start p[l: L] = 0\n"
+    assert codes(f"fn f(x: [T, L]) -> y: [T, L]:\n{steps}    y = p\n") == []
