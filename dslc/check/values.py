@@ -113,6 +113,8 @@ def lower(val: Val) -> Expr:
     if val.expr is not None:
         return val.expr
     static = val.static
+    if isinstance(static, Polynomial) and static.is_number:  # 1 / 2
+        return Constant(float(static), static_dtype(static))
     if isinstance(static, Polynomial):
         return SizeValue(static, static_dtype(static))
     assert isinstance(static, int | float), static
