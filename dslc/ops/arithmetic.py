@@ -38,6 +38,13 @@ def _tie(name: str) -> Rule:
     return pairwise
 
 
+def _abs(y: ir.Op, a: ir.Scalar) -> Adjoints:
+    """d |x| = sign(x) dx, and 0 at 0 whatever the adjoint is: that of sqrt(|x|) is infinite there."""
+    (x,) = y.args
+    scaled = d.mul(a, d.call("sign", x))
+    return (scaled if isinstance(a, ir.Const) else d.where(d.compare("!=", x, d.number(0.0)), scaled),)
+
+
 def _clip(y: ir.Op, a: ir.Scalar) -> Adjoints:
     """clip(x, low, high) = min(max(x, low), high)"""
     x, low, high = y.args
@@ -138,7 +145,7 @@ ARITHMETIC = (
 KINKED = (
     function("square", "x * x", rule(lambda x, y: d.mul(d.number(2.0), x)), ANY, ((INF, INF), (NAN, NAN)), gives="same",
              range=POSITIVE, tame=True, plain="(({0}) * ({0}))", triton="({0} * {0})", c="(({0}) * ({0}))"),
-    function("abs", "|x|, derivative 0 at 0", rule(lambda x, y: d.call("sign", x)), ANY, ((-INF, INF), (NAN, NAN)),
+    function("abs", "|x|, derivative 0 at 0", _abs, ANY, ((-INF, INF), (NAN, NAN)),
              gives="same", range=POSITIVE, tame=True, kinks="0 at 0", plain="abs({0})", c="fabs{f}({0})"),
     function("sign", "-1, 0 or 1", None, ANY, ((0.0, 0.0), (-INF, -1.0), (NAN, NAN)), gives="same",
              range=(-1.0, 1.0), plain="((({0}) > 0) - (({0}) < 0))",

@@ -58,11 +58,25 @@ def simpler(s: ir.Op) -> ir.Scalar:
                 return a
             if _is(a, 0.0) and s.name == "+" and b.dtype == s.dtype:
                 return b
+        case "select" if _is_zero_at_zero(s):
+            return s.args[1]
         case "sqrt":
             square = _number(s.args[0])
             if square is not None and square >= 0:
                 return ir.const(math.sqrt(square), s.dtype)
     return s
+
+
+def _is_zero_at_zero(s: ir.Op) -> bool:
+    """select(x != 0, c sign(x), 0) = c sign(x) for a known number or size c: the derivative of c |x|."""
+    condition, chosen, other = s.args
+    if not (
+        isinstance(condition, ir.Op) and condition.name == "!=" and _is(condition.args[1], 0.0) and _is(other, 0.0)
+    ):
+        return False
+    parts = split(chosen, sink=False)
+    unknown = [x for x in (*parts.above, *parts.below) if _number(x) is None and not isinstance(x, ir.SizeOf)]
+    return chosen.dtype == s.dtype and unknown == [ir.op("sign", (condition.args[0],), condition.args[0].dtype)]
 
 
 def _same_choice(s: ir.Op, a: ir.Scalar, b: ir.Scalar) -> ir.Scalar | None:

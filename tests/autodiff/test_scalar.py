@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import mpmath
 import numpy as np
 import pytest
@@ -101,6 +103,11 @@ def slope(formula: str, *points: float) -> list[float]:
     ("sqrt(x^2 + y^2)", (0.0, 0.0), [0, 0]),
     ("sqrt(x * x)", (0.0,), [0]),
     ("(x^2 + y^2)^0.5", (0.0, 0.0), [0, 0]),
+    ("(x^2 + y^2)^(1/2)", (0.0, 0.0), [0, 0]),
+    ("sqrt(abs(x))", (0.0,), [0]),
+    ("sqrt(relu(x))", (0.0,), [0]),
+    ("sqrt(x if x > 0 else -x if x < 0 else 0)", (0.0,), [0]),
+    ("abs(x) * y", (0.0, math.inf), [0, 0]),
     ("sqrt((x^2 + y^2) / 2)", (0.0, 0.0), [0, 0]),
     ("x^0", (0.0,), [0]),
     ("x^2", (0.0,), [0]),

@@ -38,6 +38,17 @@ def test_the_gradient_of_a_normalisation_sums_no_deviations() -> None:
         assert deviations(passes["drop deviations"]) == 0
 
 
+def test_the_gradient_of_an_absolute_error_is_a_sign_without_a_choice() -> None:
+    text = NORMED.replace("{layer}", "relu").replace(
+        "mean[n, e](m(x)[n, e]^2)", "mean[n, e](abs(m(x)[n, e] - x[n, e]))"
+    )
+    _, train = choose(check_text(text))
+    assert train is not None
+    bodies = [s for x in everything(pipeline.training(train).outputs) for b in ir.bodies(x) for s in ir.scalars(b)]
+    assert any(isinstance(s, ir.Op) and s.name == "sign" for s in bodies)
+    assert not any(isinstance(s, ir.Op) and s.name == "!=" for s in bodies)
+
+
 def test_a_sum_of_differences_from_another_mean_stays() -> None:
     x = ir.intern(ir.Input("x", "input", "f64", (3, 4)))
     z = ir.intern(ir.Input("z", "input", "f64", (3, 4)))
