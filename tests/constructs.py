@@ -1039,3 +1039,12 @@ fn f(k: i32[T], x: f64[T]) -> y: [T]:
     k=ints(5, 4),
     x=floats(4),
 )
+add(
+    "one_hot of a known number",
+    """
+fn f(x: f64[N, 3], c = 1) -> y: [N, 3]:
+    y[n, k] = x[n, k] * one_hot[k: 3](c) + one_hot[k: 3](0)
+""",
+    lambda x: x * np.eye(3)[1] + np.eye(3)[0],
+    x=floats(2, 3),
+)

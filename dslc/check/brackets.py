@@ -296,13 +296,15 @@ def one_hot(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) ->
     val = given[0].value(scope)
     if found is None or val.poisoned:
         return NOTHING
-    if val.expr is None or not is_int(val.dtype):
+    is_text = isinstance(val.static, str)
+    if val.function is not None or val.several or is_text or not is_int(val.dtype):
+        shown = "a function" if val.function is not None else "a string" if is_text else val.dtype
         scope.frame.report(
             kinds.WRONG_DTYPE(
-                Label(given[0].span), what="the argument of `one_hot`", expected="a whole number", found=val.dtype
+                Label(given[0].span), what="the argument of `one_hot`", expected="a whole number", found=shown
             )
         )
         return NOTHING
-    test = Apply("==", (IndexValue(found[0]), val.expr), "bool", node.span)
+    test = Apply("==", (IndexValue(found[0]), lower(val)), "bool", node.span)
     value = Apply("select", (test, Constant(1.0, "float"), Constant(0.0, "float")), "float", node.span)
     return Val(value, val.axes, {**val.free, found[0]: None})
