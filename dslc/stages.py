@@ -145,8 +145,11 @@ def kernels(spec: Spec) -> str:
             ast.unparse(d).startswith("triton.jit") for d in node.decorator_list
         ):
             found.append("\n".join(lines[node.decorator_list[0].lineno - 1 : node.end_lineno]))
-    return "\n\n\n".join(found)
+    return BETWEEN_KERNELS.join(found)
 
+
+#: what stands between two kernels
+BETWEEN_KERNELS = "\n\n\n"
 
 #: stages after the syntax tree, in order
 STAGES: dict[str, Callable[[Spec], str]] = {
@@ -234,8 +237,23 @@ def only_line(text: str, stage: str, source: Source, number: int) -> str:
     if stage == "code":
         return "\n".join(_code_of_line(lines, source, number))
     here = _span_of(source, number)
-    marks = f"  # {here.comment}", f"  # {replace(here, derived=True).comment}", f"  ({here.place})"
-    return "\n".join(x for x in lines if x.endswith(marks))
+    if stage == "kernels":
+        apart = text.split(BETWEEN_KERNELS)
+        return BETWEEN_KERNELS.join(k for k in apart if any(_is_of(x, here.place) for x in k.splitlines()))
+    marks = f"  # {here.comment}", f"  # {replace(here, derived=True).comment}"
+    return "\n".join(x for x in lines if x.endswith(marks) or here.place in _places(x))
+
+
+def _is_of(line: str, place: str) -> bool:
+    """Is it a comment with that place of the spec?"""
+    words = line.split()
+    return words[:1] == ["#"] and place in words
+
+
+def _places(line: str) -> list[str]:
+    """The places of the spec in parentheses at the end of a line."""
+    head, _, places = line.rpartition("  (")
+    return places.removesuffix(")").split(", ") if head and line.endswith(")") else []
 
 
 def _code_of_line(lines: list[str], source: Source, number: int) -> list[str]:
@@ -246,7 +264,7 @@ def _code_of_line(lines: list[str], source: Source, number: int) -> list[str]:
     for line in lines:
         words = line.split()
         if words[:1] == ["#"]:
-            inside = place in words
+            inside = _is_of(line, place)
         elif not words or words[0] in ("return", "def"):
             inside = False
         if inside:

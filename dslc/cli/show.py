@@ -92,7 +92,8 @@ def show_syntax(context: click.Context, spec: str, line: int | None) -> None:
     if source is None or parsed is None or reporter.errors:
         context.exit(1)
     text = "\n".join(dump(node) for node in parsed.module.definitions)
-    click.echo(text if line is None else selected(text, "ast", source, line))
+    text = text if line is None else selected(text, "ast", source, line)
+    click.echo(text, nl=bool(text))
 
 
 def show_stage(
@@ -126,7 +127,7 @@ def show_stage(
 
         Console().print(Syntax(text, "python", background_color="default"))
     else:
-        click.echo(text)
+        click.echo(text, nl=bool(text))
 
 
 def selected(text: str, stage: str, source: Source, line: int) -> str:
@@ -135,7 +136,11 @@ def selected(text: str, stage: str, source: Source, line: int) -> str:
 
     if line > len(source.line_starts):
         raise click.UsageError(f"the spec has {len(source.line_starts)} lines, and --line asks for line {line}")
-    return only_line(text, stage, source, line)
+    found = only_line(text, stage, source, line)
+    if not found:
+        where = "what a layer computes stands under the layer's own lines"
+        click.echo(f"note: nothing comes from line {line} itself; {where}", err=True)
+    return found
 
 
 # ---- the syntax tree -----------------------------------------------------------------------------

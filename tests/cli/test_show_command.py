@@ -75,6 +75,23 @@ def test_one_line_of_the_spec(spec: Path) -> None:
     assert wrong.exit_code == 2 and "--line asks for line 99" in wrong.stderr
 
 
+def test_one_line_of_the_spec_as_kernels(spec: Path) -> None:
+    whole = shown(spec, "-b", "triton", "--stage", "kernels").strip().split("\n\n\n")
+    one = shown(spec, "-b", "triton", "--stage", "kernels", "--line", 4).strip().split("\n\n\n")
+    assert one == [x for x in whole if "# small.dsl:4 " in x or "# gradient of small.dsl:4 " in x]
+    assert 0 < len(one) < len(whole) and all(isinstance(ast.parse(x).body[0], ast.FunctionDef) for x in one)
+    groups = shown(spec, "-b", "triton", "--stage", "fused", "--line", 3).splitlines()
+    assert groups and all("small.dsl:3" in line for line in groups)
+
+
+def test_a_line_that_only_calls_layers_says_where_to_look(tmp_path: Path) -> None:
+    path = tmp_path / "calls.dsl"
+    path.write_text("model m(x: f32[N, 3]) -> y: [N, 2]:\n    y = dense(x, 2)\n", encoding="utf-8")
+    done = run(path, "--stage", "code", "--line", 2)
+    assert done.exit_code == 0 and done.stdout == ""
+    assert "nothing comes from line 2 itself; what a layer computes stands under the layer's own lines" in done.stderr
+
+
 def test_why_tells_what_each_pass_changed(spec: Path) -> None:
     text = shown(spec, "--why")
     after = text.partition("== stabilise\n")[2].partition("\n== ")[0].splitlines()
