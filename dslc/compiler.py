@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import linecache
-import tempfile
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -110,16 +108,12 @@ def compile_module(
 
 
 def imported(text: str, name: str) -> ModuleType:
-    """A module from its text, in memory."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / f"{name}_compiled.py"
-        file.write_text(text, encoding="utf-8")
-        # triton reads the source of a kernel when it first runs: after the file is gone
-        linecache.cache[str(file)] = (len(text), None, text.splitlines(keepends=True), str(file))
-        spec = importlib.util.spec_from_file_location(file.stem, file)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        kept = module.__dict__["__source__"] = KeptSource()
-        weakref.finalize(kept, linecache.cache.pop, str(file), None)
-        spec.loader.exec_module(module)
+    """A module from its text, in memory: no file is written."""
+    module = ModuleType(f"{name}_compiled")
+    kept = module.__dict__["__source__"] = KeptSource()
+    file = f"<{module.__name__} {id(kept)}>"
+    # tracebacks show the source, and triton reads that of a kernel when it first runs
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    weakref.finalize(kept, linecache.cache.pop, file, None)
+    exec(compile(text, file, "exec"), module.__dict__)
     return module

@@ -8,6 +8,7 @@ import linecache
 import subprocess
 import sys
 import threading
+import traceback
 from collections import Counter
 from pathlib import Path
 
@@ -151,3 +152,12 @@ def test_a_process_keeps_nothing_of_what_it_compiled(tmp_path: Path) -> None:
         held.append(Counter(k.__qualname__ for k in kinds if k.__module__ != "dslc.polynomials"))
     assert held[-1] == held[1]
     assert not [x for x in set(linecache.cache) - before if "_compiled.py" in x]
+
+
+def test_a_module_in_memory_needs_no_room_on_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/there/is/no/such/folder")
+    module = dslc.compile(ROOT / "specs/mlp/mlp.dsl")
+    with pytest.raises(ValueError, match="expected 64 along axis 1") as raised:
+        module.forward(module.init(), np.zeros((1, 3)))
+    last = traceback.extract_tb(raised.value.__traceback__)[-1]
+    assert last.line is not None and last.line.startswith("raise ValueError")

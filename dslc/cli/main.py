@@ -5,6 +5,7 @@ What a command imports beyond click it imports when it runs, so that `dslc --hel
 
 from __future__ import annotations
 
+import errno
 import io
 import sys
 from collections.abc import Sequence
@@ -27,6 +28,9 @@ from dslc.ir.interning import compilation
 #: Exit statuses beside 0, 1 (the specs, the data or a run have errors) and 2 (the command line is wrong).
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
+
+#: why a system may refuse to write, which is nothing that dslc could do otherwise
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 
 @click.group("dslc", context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -70,8 +74,20 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if isinstance(error, SpecError):
             tell(error.diagnostics)
             sys.exit(1)
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            where = error.filename or "to standard output or to the folder for temporary files"
+            click.echo(f"error: cannot write {where}: {(error.strerror or '').lower()}", err=True)
+            _forget_output()
+            sys.exit(1)
         _report_bug(error, given)
         sys.exit(EXIT_BUG)
+
+
+def _forget_output() -> None:
+    """Leave what standard output did not take: Python would try once more at its end, and fail again."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report_bug(error: Exception, arguments: list[str]) -> None:

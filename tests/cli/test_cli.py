@@ -405,3 +405,13 @@ def test_color_only_on_a_terminal_and_never_against_no_color(monkeypatch: pytest
     assert not wants_color(None)
     monkeypatch.setenv("NO_COLOR", "1")
     assert not wants_color(Terminal())
+
+
+@pytest.mark.parametrize("stage", ["ast", "code"])
+def test_a_full_disk_is_no_bug_of_dslc(stage: str) -> None:
+    spec = Path(__file__).parents[2] / "specs/linear/linear_regression.dsl"
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "dslc.cli.main", "show", str(spec), "--stage", stage]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: cannot write to standard output") and len(done.stderr.splitlines()) == 1
