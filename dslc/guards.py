@@ -9,6 +9,24 @@ from dslc.ir.build import Unit
 from dslc.sizes import Size, Symbol
 
 
+def agreement(unit: Unit, code: Callable[[Size], str], argument: Callable[[str], str] = str) -> list[str]:
+    """Lines that compare the sizes of inputs with those that were read off other inputs, where they must be equal."""
+    inputs = [(name, x) for name, x in unit.inputs.items() if x.role == "input"]
+    known = {s.name for _, x in inputs for s in x.shape if isinstance(s, Symbol)}
+    origin: dict[str, str] = {}
+    lines: list[str] = []
+    for name, x in inputs:
+        for axis, size in enumerate(x.shape):
+            if isinstance(size, Symbol) and size.name not in origin:
+                origin[size.name] = name
+            elif not isinstance(size, int) and all(s.name in known for s in size.free_symbols):
+                as_in = f", as in {origin[size.name]}" if isinstance(size, Symbol) and origin[size.name] != name else ""
+                found, wanted = f"{argument(name)}.shape[{axis}]", code(size)
+                text = f"{name}: expected {wanted} = {{{wanted}}} along axis {axis}{as_in}, found {{{found}}}"
+                lines += [f"if {found} != {wanted}:", f'    raise ValueError(f"{text}")']
+    return lines
+
+
 def needs(unit: Unit, where: Sequence[p.SizeCondition], code: Callable[[Size], str]) -> list[str]:
     """Lines that check what the `where` of a spec says of sizes that are read off the inputs."""
     shapes = (x.shape for x in unit.inputs.values() if x.role == "input")

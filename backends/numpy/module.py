@@ -19,7 +19,7 @@ from dslc.backends.numpy.weights import FILE_ARRAYS, SAVE, SAVE_WITH_STATE
 
 from dslc import pipeline
 from dslc.check import program as p
-from dslc.guards import needs
+from dslc.guards import agreement, needs
 from dslc.incremental.derive import NoStep
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
@@ -195,6 +195,7 @@ def prepare(
             checks.append(f"{name} = {rounding}")
     for symbol, (name, axis) in where.items():
         checks.append(f"{symbol} = {name}.shape[{axis}]")
+    checks += agreement(unit, size_code)
     checks += needs(unit, instance.where, size_code)
     checks += bounds(unit, instance.inputs)
     prologue: list[str] = []

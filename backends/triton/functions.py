@@ -9,6 +9,7 @@ from dslc.backends.triton.host import Host, Registry
 from dslc.backends.triton.text import HOST, argument, of_statement, size_code
 
 from dslc.check import program as p
+from dslc.guards import agreement
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
 from dslc.ir.namespace import line_names
@@ -66,6 +67,7 @@ def started(registry: Registry, unit: Unit, roots: Sequence[ir.Tensor]) -> tuple
         prologue.append(f'{argument(name)} = entry("{name}", {argument(name)}, {dtype}, ({shape}), device)')
     for symbol, (name, axis) in where.items():
         prologue.append(f"{symbol} = {name}.shape[{axis}]")
+    prologue += agreement(unit, size_code, argument)
     reads = leading_places(roots)
     for path, given in unit.inputs.items():
         node = registry.kept(given)

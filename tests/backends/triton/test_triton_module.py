@@ -198,3 +198,33 @@ def test_parameters_that_are_given_whole_numbers_are_floats(tmp_path: Path, dtyp
     loss, grads = module.loss_and_grad(params, torch.ones(3, dtype=module.DTYPE))
     assert loss.item() == 3 * (7.0 * 4) ** 2
     assert grads["w"].tolist() == [3 * 2 * 28.0 * 7 / 2, 0]
+
+
+SHAPES = """
+model m(x: f32[N, T], z: f32[N, T], w: f32[2 * T], s: f32[N, N]) -> y: [N, T]:
+    y[n, t] = x[n, t] * z[n, t] + w[2*t] + s[n, n]
+"""
+
+
+@pytest.mark.parametrize("made", [numpy_module, triton_module])
+@pytest.mark.parametrize(
+    ("place", "shape", "message"),
+    [
+        (1, (3, 1), "z: expected T = 4 along axis 1, as in x, found 1"),
+        (1, (2, 4), "z: expected N = 3 along axis 0, as in x, found 2"),
+        (2, (7,), r"w: expected 2 ?\* ?T = 8 along axis 0, found 7"),
+        (3, (3, 2), "s: expected N = 3 along axis 1, as in x, found 2"),
+    ],
+)
+def test_sizes_of_inputs_that_must_be_equal_are_compared(
+    tmp_path: Path, made: Any, place: int, shape: tuple[int, ...], message: str
+) -> None:
+    # a size of 1 would broadcast in NumPy, and a kernel would read beyond a short tensor
+    spec = tmp_path / "shapes.dsl"
+    spec.write_text(SHAPES, encoding="utf-8")
+    module = made(spec, tmp_path)
+    inputs = [np.ones(s, np.float32) for s in ((3, 4), (3, 4), (8,), (3, 3))]
+    assert tuple(module.forward({}, *inputs).shape) == (3, 4)
+    inputs[place] = np.ones(shape, np.float32)
+    with pytest.raises(ValueError, match=message):
+        module.forward({}, *inputs)
