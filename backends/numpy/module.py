@@ -24,6 +24,7 @@ from dslc.incremental.derive import NoStep
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
 from dslc.kernels.recompute import recomputed
+from dslc.long_lines import folded_text
 from dslc.passes.transform import everything
 from dslc.pipeline import GRADIENT, Lowered
 from dslc.sizes import Symbol
@@ -110,7 +111,7 @@ def generate(
         + "\n\n".join([FILE_ARRAYS.rstrip(), ENTRY.rstrip()])
         + ("\n\n\n" + helpers if helpers else "")
     )
-    return "\n\n\n".join(b.strip("\n") for b in blocks) + "\n"
+    return folded_text("\n\n\n".join(b.strip("\n") for b in blocks)) + "\n"
 
 
 def lean(program: Lowered) -> Lowered:

@@ -126,7 +126,7 @@ def column_sums(x):
 
 
 def row_sums(x):
-    """The sums over the last axis, as a matrix product where that is short: np.sum takes longer, and loses less."""
+    """The sums over the last axis, as a matrix product if it is short: np.sum takes longer, and loses less."""
     short = x.dtype.kind == "f" and x.shape[-1] <= 4096
     return x @ np.ones(x.shape[-1], x.dtype) if short else np.sum(x, axis=-1)
 
@@ -192,13 +192,13 @@ LOG_ODDS = tuple(np.array(c, np.float32) for c in (
 
 #: of x exp(x^2) erfc(x) in 1 / x, from 1.8 on
 ERFC_TAIL = tuple(np.array(c) for c in (
-    -0.525730979, 1.13139293, -0.67753004, -0.289526853, 0.495192858, -0.00878182243, -0.281582503, -1.15149919e-05,
-    0.564189633,
+    -0.525730979, 1.13139293, -0.67753004, -0.289526853, 0.495192858, -0.00878182243, -0.281582503,
+    -1.15149919e-05, 0.564189633,
 ))  # fmt: skip
 
 
 def log_odds(x):
-    """u(x) with erf(x) = tanh(u(x) / 2), for float32: x times a polynomial in x^2, fitted where erf is not yet 1."""
+    """u(x) with erf(x) = tanh(u(x) / 2) in float32: x times a polynomial in x^2, fitted where erf < 1."""
     y = polynomial(x * x, LOG_ODDS)
     y *= x
     return y
@@ -206,7 +206,8 @@ def log_odds(x):
 
 #: of x^2: minus the log odds of a normal number below x are x times this
 NORMAL = tuple(np.array(-c, np.float32) for c in (
-    4.44318824e-09, -2.98124995e-07, 8.36536242e-06, -1.13117132e-04, -5.88953082e-05, 7.26605247e-02, 1.59577058,
+    4.44318824e-09, -2.98124995e-07, 8.36536242e-06, -1.13117132e-04, -5.88953082e-05, 7.26605247e-02,
+    1.59577058,
 ))  # fmt: skip
 
 ONE = np.array(1, np.float32)
@@ -240,7 +241,7 @@ def normal_tail(x):
 
 
 def normal_cdf(x):
-    """The chance of a normal number below x, erfc(-x / sqrt(2)) / 2; float32 takes the short way from -3.5 on."""
+    """The chance of a normal number below x, erfc(-x / sqrt(2)) / 2; float32 takes a short way from -3.5 on."""
     if x.dtype != np.float32:
         return 0.5 * erfc(x / -math.sqrt(2))
     y = odds_and_one(x)
@@ -262,7 +263,7 @@ def gelu(x, out=None):
 
 
 def erf(x):
-    """The error function: within 3e-7 in float32; x times a polynomial in x^2, and 1 - erfc(x) from 1 on, else."""
+    """The error function: within 3e-7 in float32; else x times a polynomial in x^2, 1 - erfc(x) from 1 on."""
     if x.dtype == np.float32:
         return np.tanh(log_odds(x) / 2)
     a = np.abs(x)
@@ -354,7 +355,7 @@ def lgamma(x):
 
 
 def digamma(x):
-    """The derivative of lgamma: the asymptotic series from 10 on, the recurrence below, reflection below 1/2."""
+    """The derivative of lgamma: an asymptotic series from 10 on, the recurrence below, reflection below 1/2."""
     y = np.asarray(x, np.float64)
     a = np.where(y < 0.5, 1 - y, y)
     shift = np.zeros_like(a)

@@ -16,7 +16,7 @@ LEAST_WORK = 100_000_000
 
 
 class Member:
-    """One of the threads that share a batch: it has some rows, and adds up with the others what goes over all rows."""
+    """One of the threads that share a batch: it has some rows, and adds up with the others what all have."""
 
     size, number, first, turn = 1, 0, 0, 0
 
@@ -44,7 +44,7 @@ class Member:
         return x if self.size == 1 else functools.reduce(np.minimum, self.exchange(x))
 
     def total(self, x):
-        """The sum, but only when all members have returned: the last to come adds it up in memory of the first."""
+        """The sum, but only when all members have returned: the last one adds it up in memory of the first."""
         if self.size > 1:
             self.turn += 1
             given = self.team.given.setdefault(self.turn, {})
@@ -94,7 +94,7 @@ class Blas:
     @staticmethod
     @functools.cache
     def functions():
-        """Those that ask and tell OpenBLAS how many threads it uses; None where NumPy has other matrix products."""
+        """Those that ask and tell OpenBLAS how many threads it uses; None where NumPy has no OpenBLAS."""
         import ctypes
 
         try:
@@ -150,7 +150,7 @@ def members(work):
 
 
 def share(task, arrays, others, work, space):
-    """Call a task for the rows of arrays, in several threads where that pays; gives what the first member returns."""
+    """Call a task for the rows of arrays, in several threads where that pays; gives what the first returns."""
     rows = len(arrays[0])
     for x in arrays[1:]:
         if len(x) != rows:

@@ -20,12 +20,14 @@ from dslc.backends.triton.scatter import atomic_kernel, segment_kernel, sorted_i
 from dslc.backends.triton.stream import stream_text
 from dslc.backends.triton.text import HALF, HOST, POINTER, TORCH, name_of, size_code, word
 
+from dslc import long_lines
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel, Loop, Other, Step
 from dslc.kernels.group import kernel_of
 from dslc.kernels.narrow import narrow_input
 from dslc.kernels.segments import row_of, segments
 from dslc.kernels.split import Split, split
+from dslc.long_lines import LONGEST_LINE
 from dslc.sizes import Size
 from dslc.source import NOWHERE, Span
 
@@ -161,21 +163,23 @@ def shape_lines(kernel: KernelText) -> list[str]:
     return textwrap.wrap(f"{reads} -> {writes}", 108, initial_indent="# ", subsequent_indent="#     ")
 
 
-#: a line of a kernel is no longer than this, where it can be broken
-LONGEST_LINE = 112
+#: a call that is all of a statement, or all that it gives a name
+CALL = re.compile(r" *(?:\w+ [-+*/]?= )?[\w.]+\(")
 
 
 def folded(line: str) -> list[str]:
-    """A long line broken inside the call that ends it, at its arguments.
+    """A long line broken at the arguments of its call, which fill their lines; or at its operators.
 
     >>> len(folded("    y = tl.load(" + "a" * 50 + ", mask=" + "b" * 50 + ")"))
     3
     """
-    opening = call_at_end(line)
-    if len(line) <= LONGEST_LINE or opening is None:
+    if len(line) <= LONGEST_LINE:
         return [line]
+    call = CALL.match(line)
+    if call is None or call.end() != call_at_end(line):
+        return long_lines.folded(line)
     indent = line[: len(line) - len(line.lstrip())]
-    return wrapped(f"{line.lstrip()[: opening - len(indent) + 1]}", arguments_of(line[opening + 1 : -1]), ")", indent)
+    return wrapped(call[0].lstrip(), arguments_of(line[call.end() : -1]), ")", indent)
 
 
 def call_at_end(line: str) -> int | None:
@@ -186,7 +190,7 @@ def call_at_end(line: str) -> int | None:
     for k in range(len(line) - 1, -1, -1):
         depth += (line[k] in ")]") - (line[k] in "([")
         if depth == 0:
-            return k if k > 0 and (line[k - 1].isalnum() or line[k - 1] == "_") else None
+            return k + 1
     return None
 
 

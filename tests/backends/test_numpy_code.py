@@ -90,10 +90,10 @@ def test_the_manifest_has_formulas() -> None:
 
 
 def comment_above(text: str, start: str) -> str:
-    """The comment above the first line of the gradient that starts with these words."""
+    """The comment above the first line of the gradient that starts with these words; a long one goes on further in."""
     lines = [x.strip() for x in text.split("grads = {}")[1].splitlines()]
     found = next(k for k, x in enumerate(lines) if x.startswith(start))
-    return next(x for x in reversed(lines[:found]) if x.startswith("# "))
+    return next(x for x in reversed(lines[:found]) if re.match(r"# \S", x))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,90 @@
+"""Long lines of modules are broken inside of brackets, and say the same."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from dslc.backends.numpy import module
+
+from dslc.compiler import compile_text
+from dslc.frontend import check_file
+from dslc.long_lines import LONGEST_LINE, folded, folded_text
+
+ROOT = Path(__file__).parents[2]
+SPECS = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "specs").glob("*/*.dsl"))
+
+
+@pytest.mark.parametrize("path", SPECS)
+def test_the_lines_of_modules_are_short_and_say_the_same(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = check_file(ROOT / path)
+    if checked.program is None or not checked.program.models:
+        return  # a file of layers for others to import
+    monkeypatch.setattr(module, "folded_text", lambda text: text)
+    long = compile_text(ROOT / path)
+    short = folded_text(long)
+    assert [x for x in short.splitlines() if len(x) > LONGEST_LINE] == []
+    assert ast.dump(ast.parse(short)) == ast.dump(ast.parse(long))
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        pytest.param("a = b + c", ["a = b + c"], id="short"),
+        pytest.param(
+            "    total = first(one, two) + second(three)  # [N]",
+            ["    total = (", "        first(one, two)", "        + second(three)", "    )  # [N]"],
+            id="sum",
+        ),
+        pytest.param(
+            "x = np.add(first_argument, second_argument, out=place)",
+            ["x = np.add(", "    first_argument,", "    second_argument,", "    out=place,", ")"],
+            id="arguments",
+        ),
+        pytest.param(
+            "x = f(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)",
+            ["x = f(", "    1, 2, 3, 4, 5, 6, 7, 8, 9, 10,", "    11, 12, 13, 14,", ")"],
+            id="many arguments",
+        ),
+        pytest.param(
+            "return first_result, {'second': second_result}",
+            ["return (", "    first_result,", "    {'second': second_result},", ")"],
+            id="results",
+        ),
+        pytest.param(
+            'mean = state[f"block.{l}.running_mean"]',
+            ["mean = (", '    state[f"block.{l}.running_mean"]', ")"],
+            id="entry of a table",
+        ),
+        pytest.param(
+            "x = outer(inner(first_operand * second_operand))",
+            ["x = outer(inner(", "    first_operand * second_operand", "))"],
+            id="brackets in brackets",
+        ),
+        pytest.param(
+            '    "lines": "a, b, c, d, e, f, g, h, i, j, k",',
+            ['    "lines": (', '        "a, b, c, d, e, f, g, h, "', '        "i, j, k"', "    ),"],
+            id="text",
+        ),
+        pytest.param(
+            "# layer.dsl:8  y[o] = x[i] * W[i, o] + b[o]",
+            ["# layer.dsl:8  y[o] = x[i] * W[i, o]", "#     + b[o]"],
+            id="comment",
+        ),
+        pytest.param(
+            "a = x[f(') + (', argument)] / (first + second)",
+            ["a = (", "    x[f(') + (', argument)]", "    / (first + second)", ")"],
+            id="brackets in quotes",
+        ),
+    ],
+)
+def test_a_line_is_broken_at_its_outermost_brackets_and_operators(line: str, lines: list[str]) -> None:
+    assert folded(line, 36) == lines
+
+
+@pytest.mark.parametrize(
+    "line", ["x = a_name_that_is_longer_than_a_line(", 'raise Error("text that cannot be broken")']
+)
+def test_a_line_that_cannot_be_broken_stays(line: str) -> None:
+    assert "".join(x.strip() for x in folded(line, 20)) == line
