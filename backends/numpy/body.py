@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dslc.backends.numpy.blocks import is_cut
@@ -64,6 +65,19 @@ def guarded_by(s: ir.Op) -> str:
         case ir.Op(name="select", args=(ir.Op(name="==", args=(x, zero)), ir.Const(), y)) if x is y and is_zero(zero):
             return "nonzero"
     return ""
+
+
+def exact_quotient(above: str, below: str) -> str:
+    """Two known numbers divided, if the result is exact; else nothing.
+
+    >>> exact_quotient("2", "64"), exact_quotient("2", "3"), exact_quotient("2", "N")
+    ('0.03125', '', '')
+    """
+    if not (re.fullmatch(NUMBER, above) and re.fullmatch(NUMBER, below)) or float(below) == 0:
+        return ""
+    quotient = float(above) / float(below)
+    exact = Fraction(quotient) * Fraction(float(below)) == Fraction(float(above))
+    return constant(ir.Const(quotient, "f64")) if exact else ""
 
 
 @dataclass
@@ -142,7 +156,9 @@ class Body:
     def one(self, s: ir.Scalar) -> Text:
         match s:
             case ir.Const():
-                return Text(constant(s), (), UNARY if isinstance(s.value, int | float) and s.value < 0 else ATOM)
+                if isinstance(s.value, int | float) and s.value < 0:
+                    return Text(constant(ir.const(-s.value, s.dtype)), ()).negative
+                return Text(constant(s), ())
             case ir.SizeOf():
                 code = show(s.size).replace("^", "**") if s.dtype == "float" else size_code(s.size)
                 return Text(code, (), ATOM if re.fullmatch(r"\w+", code) else PLUS)
@@ -169,13 +185,10 @@ class Body:
         low = self.lowering
         parts, axes = self.align(args)
         if s.name in INFIX:
-            symbol, level = INFIX[s.name]
-            right = level + 1 if s.name != "+" else level
-            left = level + 1 if level == COMPARE else level
-            return Text(f"{parts[0].at(left)} {symbol} {parts[1].at(right)}", axes, level)
+            return self.infix(s.name, parts, axes)
         match s.name:
             case "neg":
-                return Text(f"-{parts[0].at(UNARY)}", axes, UNARY)
+                return parts[0].negative
             case "^":
                 if isinstance(s.args[1], ir.Const) and s.args[1].value == 2:
                     return Text(f"np.square({parts[0].code})", axes)
@@ -206,6 +219,21 @@ class Body:
         name = low.helper(FUNCTIONS[s.name])
         return Text(f"{name}({', '.join(p.code for p in parts)})", axes)
 
+    def infix(self, name: str, parts: list[Text], axes: tuple[int, ...]) -> Text:
+        """An operation between its operands; a minus goes where it is least in the way."""
+        left, right = parts
+        if name in ("+", "-") and right.positive is not None:
+            name, right = "-" if name == "+" else "+", right.positive
+        symbol, level = INFIX[name]
+        if name == "/" and (quotient := exact_quotient(left.code, right.code)):
+            return Text(quotient, ())
+        positive = None
+        if name in ("*", "/") and (left.positive is None) != (right.positive is None):
+            positive = self.infix(name, [left.positive or left, right.positive or right], axes)
+        first = left.at(level + 1 if level == COMPARE else level)
+        last = right.at(level + 1 if name != "+" else level)
+        return Text(f"{first} {symbol} {last}", axes, level, positive=positive)
+
     def masked(self, s: ir.Op, args: list[Text], parts: list[Text]) -> str:
         """A choice by data between an array and 0."""
         test, a, b = s.args
@@ -215,8 +243,12 @@ class Body:
             return ""
         if s.args[value].dtype not in ("float", "f32", "f64") or not args[value].axes:
             return ""
-        test_code = parts[0].code if value == 1 else f"~({parts[0].code})"
-        return f"{self.lowering.helper('masked')}({parts[value].code}, {test_code})"
+        keep = parts[0].code
+        if value == 2 and isinstance(test, ir.Op) and test.name == "==" and parts[0].level == COMPARE:
+            keep = self.op(replace(test, name="!="), [self.done[a] for a in test.args]).code
+        elif value == 2:
+            keep = f"~{parts[0].at(UNARY)}"
+        return f"{self.lowering.helper('masked')}({parts[value].code}, {keep})"
 
     def cast(self, text: Text, dtype: str) -> str:
         target = self.lowering.numpy_dtype(dtype)
@@ -238,7 +270,8 @@ class Body:
                 number = here
             else:
                 parts, axes = self.align([number, here])
-                number = Text(f"{parts[0].at(TIMES)} * {atom(size_code(size))} + {parts[1].at(TIMES)}", axes, PLUS)
+                rows = parts[0].at(TIMES) if size == 1 else f"{parts[0].at(TIMES)} * {atom(size_code(size))}"
+                number = Text(f"{rows} + {parts[1].at(TIMES)}", axes, PLUS)
         element = number or Text("0", ())
         low.used.add("draw")
         wide = ".astype(np.float64)" if low.dtype == "np.float64" else ""
@@ -425,10 +458,15 @@ class Body:
                 if coefficient != 1:
                     text = Text(f"{atom(size_code(coefficient))} * {text.code}", text.axes, TIMES)
                 parts.append(text)
-            if place.offset != 0 or not parts:
+            if isinstance(place.offset, int) and (place.offset != 0 or not parts):
+                number_text = Text(str(abs(place.offset)), ())
+                parts.append(number_text if place.offset >= 0 else number_text.negative)
+            elif place.offset != 0:
                 parts.append(Text(size_code(place.offset), (), PLUS))
-            aligned, axes = self.align(parts)
-            text = Text(" + ".join(p.at(TIMES) for p in aligned), axes, PLUS if len(aligned) > 1 else aligned[0].level)
+            (text, *others), axes = self.align(parts)
+            for other in others:
+                text = self.infix("+", [text, other], axes)
+            text = replace(text, axes=axes)
             if place.divisor != 1:
                 text = Text(f"{text.at(POWER)} // {size_code(place.divisor)}", axes, TIMES)
         mode = "inside" if isinstance(place, ir.At) else place.mode

@@ -618,6 +618,8 @@ class Comprehensions(ABC):
         """Insert new axes so that the text lines up with `axes` from the right."""
         if not text.axes or text.axes == axes:
             return text
+        if text.positive is not None:
+            return self.expand(text.positive, axes).negative
         first = axes.index(text.axes[0])
         items = [":" if a in text.axes else "None" for a in axes[first:]]
         if "None" not in items:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.function import ModuleText
 from dslc.backends.numpy.statement import Lowering
-from dslc.backends.numpy.text import size_code
+from dslc.backends.numpy.text import shape_code, size_code
 
 from dslc.fans import fans
 from dslc.ir import nodes as ir
@@ -30,13 +30,13 @@ def parameter_table(text: ModuleText, unit: Unit) -> str:
     entries: dict[str, str] = {}
     fan = fans(unit)
     for path, declaration in unit.params.items():
-        shape = "".join(f"{size_code(s)}, " for s in declaration.tensor.shape).strip()
+        shape = shape_code(declaration.tensor.shape)
         low = Lowering(text.dtype)
         numbers = [Body(low, ()).scalar(Builder(unit, "inference").scalar(a, {})).code for a in declaration.init_args]
         if declaration.initializer in ("glorot", "he", "lecun"):
             numbers += map(size_code, fan[unit.inputs[path]])
         rest = "".join(f", {n}" for n in numbers)
-        entries[path] = f'(({shape}), "{declaration.initializer}"{rest})'
+        entries[path] = f'({shape}, "{declaration.initializer}"{rest})'
     lines = [f"DTYPE = {text.dtype}"]
     if text.half:
         lines = ["#: what parameters, inputs and outputs are kept in", "DTYPE = np.float16"]
@@ -45,9 +45,9 @@ def parameter_table(text: ModuleText, unit: Unit) -> str:
     if unit.states:
         values: dict[str, str] = {}
         for path, state in unit.states.items():
-            shape = "".join(f"{size_code(s)}, " for s in state.tensor.shape).strip()
+            shape = shape_code(state.tensor.shape)
             value = Body(Lowering(text.dtype), ()).scalar(Builder(unit, "inference").scalar(state.value, {})).code
-            values[path] = f"(({shape}), {value})"
+            values[path] = f"({shape}, {value})"
         lines += ["", "#: state -> shape, value at the start", "STATE = {", *table_lines(unit, values), "}"]
     return "\n".join(lines)
 

@@ -25,6 +25,9 @@ UFUNCS: dict[str, tuple[str, str]] = {
     **{name: (text, "") for name, text in FUNCTIONS.items() if text.startswith("np.") and text != "np.where"},
 }  # fmt: skip
 
+#: what an operation becomes when its second operand is written with the other sign
+OPPOSITE = {"+": "-", "-": "+"}
+
 
 @dataclass
 class Store(Body):
@@ -94,6 +97,11 @@ class Store(Body):
         return s.tensor is target or (low.inlined(s.tensor) and target in low.memory.needs(s.tensor))
 
     def first(self, s: ir.Op, place: str) -> str:
+        if s.name in OPPOSITE:
+            (first, second), everything = (self.scalar(x, self.uses) for x in s.args), tuple(range(len(self.sizes)))
+            if second.positive is not None:
+                texts = (self.lowering.expand(t, everything).code for t in (first, second.positive))
+                return f"{self.function(OPPOSITE[s.name])}({', '.join(texts)}, out={place})"
         return f"{self.function(s.name)}({self.arguments(s)}, out={place})"
 
     def function(self, name: str) -> str:
@@ -148,5 +156,7 @@ class Store(Body):
         if sign and (s.args[0] is known or s.name in ("+", "*")):
             other = s.args[1] if s.args[0] is known else s.args[0]
             text = self.scalar(other, self.uses)
+            if s.name in OPPOSITE and text.positive is not None:
+                sign, text = UFUNCS[OPPOSITE[s.name]][1], text.positive
             return f"{name} {sign} {self.lowering.expand(text, tuple(range(len(self.sizes)))).code}"
         return f"{self.function(s.name)}({self.arguments(s, known, name)}, out={name})"

@@ -137,7 +137,7 @@ class Sums(Body):
             result = extra if result is None else Text(f"{result.at(TIMES)} * {extra.at(UNARY)}", result.axes, TIMES)
         if result is None:
             result = Text("1", ())
-        return Text(f"-{result.at(UNARY)}", result.axes, UNARY) if negative else result
+        return result.negative if negative else result
 
     def count(self, body: ir.Scalar) -> Text | None:
         """How often a condition holds: a sum of ones and zeros."""

@@ -54,9 +54,16 @@ class Text:
     #: the same array before its axes were brought into order
     raw: tuple[str, tuple[int, ...]] | None = None
     product: MatrixProduct | None = None
+    #: the same array without the minus that the code begins with, or that a factor has
+    positive: Text | None = None
 
     def at(self, level: int) -> str:
         return self.code if self.level >= level else f"({self.code})"
+
+    @property
+    def negative(self) -> Text:
+        """The array with the other sign."""
+        return self.positive or Text(f"-{self.at(UNARY)}", self.axes, UNARY, positive=self)
 
 
 #: the size of an axis, or the sizes of several that are one
@@ -76,6 +83,15 @@ def size_code(size: Extent) -> str:
             return " * ".join(atom(size_code(s)) for s in size)
         size = whole
     return show(size).replace("^", "**").replace(" / ", " // ")
+
+
+def shape_code(shape: Sequence[Extent]) -> str:
+    """A shape as Python.
+
+    >>> shape_code(()), shape_code((3,)), shape_code((3, 4))
+    ('()', '(3,)', '(3, 4)')
+    """
+    return f"({', '.join(map(size_code, shape))}{',' if len(shape) == 1 else ''})"
 
 
 def atom(text: str) -> str:
@@ -117,9 +133,16 @@ def _enclosed(code: str) -> bool:
 
 
 def atom_code(code: str) -> str:
+    """Code to which `.T` can be added.
+
+    >>> atom_code("x[i]"), atom_code("f(g(x), 2)"), atom_code("f(x) + g(y)")
+    ('x[i]', 'f(g(x), 2)', '(f(x) + g(y))')
+    """
     if _enclosed(code):
         return f"({bare(code)})"
-    return code if re.fullmatch(r"[\w.]+(\[[^\[\]]*\])?|[\w.]+\([^()]*\)", code) else f"({code})"
+    call = re.match(r"[\w.]+(?=\()", code)
+    is_atom = re.fullmatch(r"[\w.]+(\[[^\[\]]*\])?", code) or (call and _enclosed(code[call.end() :]))
+    return code if is_atom else f"({code})"
 
 
 def constant(s: ir.Const) -> str:
