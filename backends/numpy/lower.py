@@ -22,6 +22,7 @@ from dslc.backends.numpy.text import ATOM, DTYPES, PLUS, Text, atom, bare, size_
 from dslc.autodiff.reverse import COSTLY
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
+from dslc.ir.namespace import slope_of_mean
 from dslc.ir.naming import name_lines
 from dslc.passes.products import split
 from dslc.sizes import Size, symbol
@@ -405,7 +406,8 @@ class Comprehensions(ABC):
             return False
         if isinstance(node, ir.Comp):
             if node.op is None and not any(isinstance(s, ir.Read) for s in ir.scalars(node.body)):
-                return node not in self.roots
+                is_formula = not node.shape and isinstance(node.body, ir.Op)
+                return node not in self.roots and not (is_formula and self.counts.get(node, 0) > 1)
             if node.name or self.counts.get(node, 0) != 1:
                 return False
             if any(self.scopes.get(x) != self.scopes.get(node) for x in self.users.get(node, ())):
@@ -560,6 +562,8 @@ class Comprehensions(ABC):
             known = [str(name) for x in users if (name := getattr(x, "name", ""))]
             return f"{known[0]}_{last}" if known else f"{last}_of_all"
         if isinstance(node, ir.Comp):
+            if slope_of_mean(node):
+                return slope_of_mean(node)
             users = list(self.users.get(node, ()))
             if len(users) == 1 and is_together(users[0]):
                 return f"{self.wish(next(iter(self.users[users[0]])))}_here"

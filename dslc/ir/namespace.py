@@ -175,6 +175,8 @@ class _Namespace:
         users = [_name(x) for x in self.users.get(node, ()) if not isinstance(x, ir.Scan)]
         if len(users) == 1 and users[0] and self.is_used_elsewhere(node):
             yield f"{users[0]}_factor"
+        if isinstance(node, ir.Comp) and slope_of_mean(node):
+            yield slope_of_mean(node)
         if isinstance(node, ir.Comp) and _described(node):
             yield _described(node)
         if isinstance(node, ir.Scatter):
@@ -283,6 +285,22 @@ def _operation(node: ir.Node) -> str:
 
 def _is_constant(node: ir.Comp) -> bool:
     return not any(isinstance(s, ir.Read) for s in ir.scalars(node.body))
+
+
+def slope_of_mean(node: ir.Comp) -> str:
+    """What 1 / N is called: how much a mean grows with each of its terms. Empty for any other value.
+
+    >>> mean = ir.op("/", (ir.const(1.0, "f32"), ir.SizeOf(8, "f32")), "f32")
+    >>> [slope_of_mean(ir.Comp((), (), None, body, "f32")) for body in (mean, ir.op("neg", (mean,), "f32"), mean.args[0])]
+    ['d_mean', 'd_minus_mean', '']
+    """
+    body, name = node.body, "d_mean"
+    if isinstance(body, ir.Op) and body.name == "neg":
+        body, name = body.args[0], "d_minus_mean"
+    match body:
+        case ir.Op(name="/", args=(ir.Const(value=1), ir.SizeOf())):
+            return name
+    return ""
 
 
 def _last(name: str) -> str:
