@@ -67,6 +67,9 @@ def folded(line: str, width: int = LONGEST_LINE) -> list[str]:
     start = found.named_from or (len("return ") if code.startswith("return ") else 0)
     if start == 0:
         return layout.opened(indent, "", found, comment)
+    names, rest = code[:start].removesuffix(" = "), code[start:]
+    if len(names) > len(rest) and _Brackets(names).loosest == COMMA:
+        return layout.formula(indent, "", names, f" = {rest}{comment}", inside=False)
     return layout.formula(indent, code[:start], code[start:], comment, inside=False)
 
 

@@ -42,6 +42,15 @@ def late(order: Sequence[ir.Node]) -> list[ir.Node]:
     return out
 
 
+def _is_at_a_step(read: ir.Read | None) -> bool:
+    return read is not None and bool(read.places) and isinstance(read.places[0], ir.At)
+
+
+def _sliced(node: ir.Comp) -> ir.Node:
+    assert isinstance(node.body, ir.Read)
+    return node.body.tensor
+
+
 class Nested(str):
     """Where a value goes at the end of a pass of a loop inside of others: the steps of those are known."""
 
@@ -63,7 +72,7 @@ class Loops(Comprehensions):
         return template.format(*steps) + (f"[{', '.join(inner)}]" if inner else "")
 
     def layers(self, node: ir.Scan) -> None:
-        """A loop over layers; what their gradients need goes to lists, which the loop back empties again."""
+        """A loop over layers; what the gradients of a layer need goes to a list, which the loop back empties again."""
         inner, outside = ir.inside(node)
         carried = {x.place: x for x in inner if isinstance(x, ir.Step) and x.kind == "carry"}
         numbers = [x for x in inner if isinstance(x, ir.Step) and x.kind == "number"]
@@ -80,9 +89,15 @@ class Loops(Comprehensions):
             carries.append(name)
         parts = self.parts.get(node, {})
         stacked: dict[int, str] = {}
+        bundle = ""
         for k, result in enumerate(node.results):
-            if k in parts and parts[k] not in self.sinks:
+            if k in parts and parts[k] not in self.sinks and self.is_bundled(node, parts[k]):
+                bundle = bundle or self.fresh("kept", *(f"kept_for_{carry}" for carry in carries))
+                self.kept[parts[k]] = (bundle, "")
+            elif k in parts and parts[k] not in self.sinks:
                 stacked[k] = self.stack(node, parts[k], result, length)
+        if bundle:
+            self.line(f"{bundle} = []")
         order = f"reversed(range({length}))" if node.reverse else f"range({length})"
         self.line(f"for {step} in {order}:", "", node.span)
         self.indent += 1
@@ -98,6 +113,8 @@ class Loops(Comprehensions):
         for a in outside:
             if a in self.kept and a not in self.slices:  # else a loop around this one has taken it
                 self.take(node, a, step)
+        self.fetch(inner)
+        first_line, together = len(self.lines), dict[ir.Part, str]()
         self.statements(late(inner) if node.reverse else inner)
         for k, result in enumerate(node.results):
             if k not in parts or k in passed:
@@ -107,11 +124,16 @@ class Loops(Comprehensions):
                 value = f"team.total({value})" if parts[k] in self.partial else value
                 self.line(f"{self.sinks[parts[k]].format(step)} = {value}")
             elif parts[k] in self.kept:
-                self.line(f"{stacked[k]}[{step}] = {value}" if node.reverse else f"{stacked[k]}.append({value})")
                 local = value if re.fullmatch(r"\w+", value) and value not in carries else ""
-                self.kept[parts[k]] = (stacked[k], local)
+                self.kept[parts[k]] = (stacked.get(k, bundle), local)
+                if k not in stacked:
+                    together[parts[k]] = value
+                else:
+                    self.line(f"{stacked[k]}[{step}] = {value}" if node.reverse else f"{stacked[k]}.append({value})")
             else:
                 self.line(f"{stacked[k]}[{step}] = {value}")
+        if together:
+            self.keep_together(bundle, together, first_line)
         values = [self.tensor(c) for c in node.carries]
         moved = [(a, b) for a, b in zip(carries, values, strict=True) if a != b]
         if moved:
@@ -162,7 +184,7 @@ class Loops(Comprehensions):
         """Where the values of all layers go: a list when they are only read layer by layer, the first layer first."""
         wish = result.name or self.wish(result)
         readers = self.readers.get(part, [])
-        if readers and all(r is not None and r.places and isinstance(r.places[0], ir.At) for r in readers):
+        if readers and all(_is_at_a_step(r) for r in readers):
             name = self.fresh(f"{wish}_kept")
             self.line(f"{name} = [None] * {length}" if node.reverse else f"{name} = []")
             self.kept[part] = (name, "")
@@ -172,18 +194,55 @@ class Loops(Comprehensions):
         self.line(f"{name} = {self.empty(part, name)}", f"[{shape}]")
         return name
 
+    def is_bundled(self, node: ir.Scan, part: ir.Part) -> bool:
+        """Does only the loop back over the same layers read a value, layer by layer?"""
+        readers = self.readers.get(part, [])
+        if node.reverse or not readers or not all(_is_at_a_step(r) for r in readers):
+            return False
+        loops = [s for s in self.parts if isinstance(s, ir.Scan) and part in ir.inside(s)[1]]
+        outer = [s for s in loops if not any(s in ir.inside(x)[0] for x in loops)]
+        return len(outer) == 1 and outer[0].reverse and self.scopes[outer[0]] == self.scopes[node]
+
+    def keep_together(self, name: str, values: dict[ir.Part, str], start: int) -> None:
+        """Keep the values of a layer, in the order in which the lines from `start` on make them."""
+        made: dict[str, int] = {}
+        for k, line in enumerate(self.lines[start:]):
+            made.setdefault(line.text.split(" = ")[0].strip(), k)
+        self.bundles[name] = sorted(values, key=lambda x: made.get(values[x], -1))
+        items = ", ".join(values[x] for x in self.bundles[name])
+        self.line(f"{name}.append(({items}))" if len(values) > 1 else f"{name}.append({items})")
+
+    def fetch(self, inner: Sequence[ir.Node]) -> None:
+        """Name the parameters and states of a layer, in the order of their tables."""
+        given = [x for x in self.stars if isinstance(x, ir.Input) and x.role in ("param", "state")]
+        known: dict[ir.Node, int] = {x: k for k, x in enumerate(given)}
+        found = [x for x in inner if isinstance(x, ir.Comp) and ir.slice_of_input(x) and _sliced(x) in known]
+        for x in sorted(found, key=lambda x: known[_sliced(x)]):
+            if x not in self.names:
+                self.statement(x)
+
     def take(self, node: ir.Scan, part: ir.Node, step: str) -> None:
-        """Give the value that a layer has left a name inside the loop back."""
+        """Give the value that a layer has left a name inside the loop back, and all that are kept with it."""
         assert isinstance(part, ir.Part)
-        stored, local = self.kept[part]
-        local = local or self.fresh(stored.removesuffix("_kept") + "_in")
-        once = node.reverse and sum(part in ir.inside(s)[1] for s in self.parts if isinstance(s, ir.Scan)) == 1
-        self.line(f"{local} = {stored}.pop()" if once else f"{local} = {stored}[{step}]")
-        if once and len(self.loops) == 1:
-            self.memory.lend(part, step)
-        stands = ir.intern(ir.Input(local, "local", part.dtype, part.shape[1:]))
-        self.names[stands] = local
-        self.slices[part] = stands
+        stored, _ = self.kept[part]
+        together = self.bundles.get(stored, [part])
+        names = [self.local_name(x) for x in together]
+        loops = [ir.inside(s)[1] for s in self.parts if isinstance(s, ir.Scan)]
+        once = node.reverse and sum(part in outside for outside in loops) == 1
+        popped = once or stored in self.bundles
+        self.line(f"{', '.join(names)} = {stored}.pop()" if popped else f"{names[0]} = {stored}[{step}]")
+        for x, name in zip(together, names, strict=True):
+            if node.reverse and len(self.loops) == 1 and sum(x in outside for outside in loops) == 1:
+                self.memory.lend(x, step)
+            stands = ir.intern(ir.Input(name, "local", x.dtype, x.shape[1:]))
+            self.names[stands] = name
+            self.slices[x] = stands
+
+    def local_name(self, part: ir.Part) -> str:
+        """What the value of a layer is called in the loop back: as in the loop, if it has a name of its own there."""
+        assert isinstance(part.of, ir.Scan)
+        result = part.of.results[part.number]
+        return self.kept[part][1] or self.fresh(f"{result.name or self.wish(result)}_in")
 
     def scan(self, node: ir.Scan) -> None:
         """A Python loop over the steps; what does not depend on the step stands before it."""

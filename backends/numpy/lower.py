@@ -144,6 +144,8 @@ class Comprehensions(ABC):
     sinks: dict[ir.Node, str] = field(default_factory=dict)
     #: values that layers leave for their gradients, and the name that one has inside
     kept: dict[ir.Node, tuple[str, str]] = field(default_factory=dict)
+    #: lists in which loops over layers keep all that only the loop back reads, and what their items are
+    bundles: dict[str, list[ir.Part]] = field(default_factory=dict)
     #: what stands for the slice of a value at the current step
     slices: dict[ir.Node, ir.Input] = field(default_factory=dict)
     #: scalars that several statements need, and those that have a name already

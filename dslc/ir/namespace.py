@@ -291,7 +291,8 @@ def slope_of_mean(node: ir.Comp) -> str:
     """What 1 / N is called: how much a mean grows with each of its terms. Empty for any other value.
 
     >>> mean = ir.op("/", (ir.const(1.0, "f32"), ir.SizeOf(8, "f32")), "f32")
-    >>> [slope_of_mean(ir.Comp((), (), None, body, "f32")) for body in (mean, ir.op("neg", (mean,), "f32"), mean.args[0])]
+    >>> bodies = mean, ir.op("neg", (mean,), "f32"), ir.SizeOf(8, "f32")
+    >>> [slope_of_mean(ir.Comp((), (), None, body, "f32")) for body in bodies]
     ['d_mean', 'd_minus_mean', '']
     """
     body, name = node.body, "d_mean"

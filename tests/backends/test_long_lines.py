@@ -53,6 +53,11 @@ def test_the_lines_of_modules_are_short_and_say_the_same(path: str, monkeypatch:
             id="results",
         ),
         pytest.param(
+            "first, second, third, fourth = kept.pop()",
+            ["(", "    first, second, third, fourth", ") = kept.pop()"],
+            id="names",
+        ),
+        pytest.param(
             'mean = state[f"block.{l}.running_mean"]',
             ["mean = (", '    state[f"block.{l}.running_mean"]', ")"],
             id="entry of a table",
