@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dslc.backends.numpy.lower import Comprehensions
 from dslc.backends.numpy.text import size_code
@@ -49,6 +50,22 @@ def _is_at_a_step(read: ir.Read | None) -> bool:
 def _sliced(node: ir.Comp) -> ir.Node:
     assert isinstance(node.body, ir.Read)
     return node.body.tensor
+
+
+def under_the_old_name(lines: Sequence[str], old: str, new: str) -> list[str] | None:
+    """Lines in which the next value of a variable has the name of the variable at once; None if both are needed.
+
+    >>> under_the_old_name(["y = h * W", "x = h + y", "x += b"], "h", "x")
+    ['y = h * W', 'h = h + y', 'h += b']
+    >>> under_the_old_name(["x = h * W", "x += h"], "h", "x")
+    """
+    name = re.compile(rf'(?<![\w."]){new}(?![\w"])')
+    first = next((k for k, line in enumerate(lines) if line.lstrip().startswith(f"{new} = ")), None)
+    if first is None or any(name.search(line) for line in lines[:first]):
+        return None
+    if any(re.search(rf'(?<![\w."]){old}(?![\w"])', line) for line in lines[first + 1 :]):
+        return None
+    return [*lines[:first], *(name.sub(old, line) for line in lines[first:])]
 
 
 class Nested(str):
@@ -136,6 +153,15 @@ class Loops(Comprehensions):
             self.keep_together(bundle, together, first_line)
         values = [self.tensor(c) for c in node.carries]
         moved = [(a, b) for a, b in zip(carries, values, strict=True) if a != b]
+        if len(moved) == 1:
+            ((old, new),) = moved
+            kept = new in {local for _, local in self.kept.values()}
+            own = None if kept else under_the_old_name([x.text for x in self.lines[first_line:]], old, new)
+            if own is not None:
+                self.lines[first_line:] = [
+                    replace(x, text=t) for x, t in zip(self.lines[first_line:], own, strict=True)
+                ]
+                moved = []
         if moved:
             self.line(f"{', '.join(a for a, _ in moved)} = {', '.join(b for _, b in moved)}")
         self.indent -= 1
