@@ -21,12 +21,13 @@ from dslc import pipeline
 from dslc.check import program as p
 from dslc.guards import agreement, needs
 from dslc.incremental.derive import NoStep
+from dslc.incremental.program import StepProgram
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
 from dslc.kernels.recompute import recomputed
 from dslc.long_lines import folded_text
 from dslc.passes.transform import everything
-from dslc.pipeline import GRADIENT, Lowered
+from dslc.pipeline import GRADIENT, NEXT, Lowered
 from dslc.sizes import Symbol
 
 #: what floats are computed with
@@ -124,12 +125,18 @@ def normal(program: Lowered) -> Lowered:
     return replace(program, outputs=use_normal(program.outputs))
 
 
+def normal_step(program: StepProgram) -> StepProgram:
+    found = use_normal({**program.outputs, **{NEXT + k: x for k, x in program.updates.items()}})
+    updates = {k: found.pop(NEXT + k) for k in program.updates}
+    return replace(program, outputs=found, updates=updates, starts=use_normal(program.starts))
+
+
 def step_texts(text: ModuleText, model: p.Instance) -> list[str]:
     """The functions that run a sequence model one position at a time, where it can be run so."""
     from dslc.backends.numpy.stepping import step_functions
 
     try:
-        return step_functions(text, model, pipeline.stepping(model))
+        return step_functions(text, model, normal_step(pipeline.stepping(model)))
     except NoStep:
         return []
 

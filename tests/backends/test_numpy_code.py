@@ -149,3 +149,9 @@ def test_the_loop_back_adds_up_no_deviations_and_takes_no_root_twice() -> None:
 def test_products_of_sizes_are_not_multiplied_out() -> None:
     text = compile_text(ROOT / "specs/convolution/resnet.dsl")
     assert 'out=space("down_block1_conv2d_y", N * ((H - 1) // 2 + 1) * ((W - 1) // 2 + 1), 32)' in text
+
+
+def test_a_step_calls_the_helpers_of_the_whole_sequence() -> None:
+    text = compile_text(ROOT / "specs/transformer/gpt.dsl").split("\ndef step(")[1].split("\ndef ")[0]
+    assert "feed_forward_x = gelu(dense_y)" in text
+    assert "erfc(" not in text
