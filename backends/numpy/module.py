@@ -48,8 +48,9 @@ def entry(name, value, dtype, shape):
     if not value.size:
         raise ValueError(f"{name}: expected at least one entry along each axis, found the shape {value.shape}")
     return value if same else value.astype(dtype)
+'''
 
-
+BELOW = '''
 def below(name, value, limit):
     """Whole numbers used as positions must be in range."""
     wrong = (value < 0) | (value >= limit)
@@ -96,23 +97,22 @@ def generate(
     imports = ["import functools"] if shared or "in_space" in text.used else []
     title = f'"""{model.name}, compiled by dslc from {source}: needs numpy alone."""'
     threads = ["import os", "import threading"] if shared else []
-    header = "\n".join([title, "", *imports, "import math", *threads, "", "import numpy as np"])
     first = [name for name in ("Space", "in_space") if name in text.used]  # decorators must be known
     spaces = [HELPERS[name].replace("dtype=DTYPE", "dtype=FLOAT") if text.half else HELPERS[name] for name in first]
-    blocks = [header, tables, *spaces, init, *(f.text() for f in parts)]
+    blocks = [tables, *spaces, init, *(f.text() for f in parts)]
     with ir.compilation():
         blocks += step_texts(text, model)
     if train is not None and optimizer is not None:
         blocks += updates
-    helpers = "\n\n\n".join(helper_texts(text.used - set(first)))
     blocks.append(files_text(SAVE_WITH_STATE if unit.states else SAVE, text.half))
     blocks.append(manifest(costs))
-    blocks.append(
-        "# ---- what the functions above are made of ----\n"
-        + "\n\n".join([FILE_ARRAYS.rstrip(), ENTRY.rstrip()])
-        + ("\n\n\n" + helpers if helpers else "")
-    )
-    return folded_text("\n\n\n".join(b.strip("\n") for b in blocks)) + "\n"
+    checks = [x for name, x in (("entry", ENTRY), ("below", BELOW)) if any(f"{name}(" in block for block in blocks)]
+    made_of, *others = [FILE_ARRAYS.strip(), *(x.strip() for x in checks), *helper_texts(text.used - set(first))]
+    blocks += [f"# ---- what the functions above are made of ----\n\n\n{made_of}", *others]
+    body = folded_text("\n\n\n".join(b.strip("\n") for b in blocks))
+    imports += [*(["import math"] if "math." in body else []), *threads]
+    standard = [*imports, ""] if imports else []
+    return "\n".join([title, "", *standard, "import numpy as np", "", "", body, ""])
 
 
 def lean(program: Lowered) -> Lowered:
@@ -162,7 +162,8 @@ def helper_texts(used: set[str]) -> list[str]:
         name = stack.pop()
         if name not in found:
             found[name] = HELPERS[name]
-            stack += [x for x in HELPERS if x != name and re.search(rf"\b{x}\b", found[name])]
+            words = set(re.findall(r"\w+", re.sub(r'"""[^"]*"""|#.*', "", found[name])))
+            stack += [x for x in HELPERS if x != name and x in words]
     return [found[name] for name in HELPERS if name in found]
 
 

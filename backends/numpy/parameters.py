@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.function import ModuleText
 from dslc.backends.numpy.statement import Lowering
@@ -52,48 +54,54 @@ def parameter_table(text: ModuleText, unit: Unit) -> str:
     return "\n".join(lines)
 
 
-INIT = '''
-def init(seed=0):
-    """Fresh parameters; the same seed gives the same ones."""
-    params = {}
-    for number, (name, (shape, kind, *numbers)) in enumerate(PARAMS.items()):
-        count = math.prod(shape)
-        element = np.arange(count)
-        flat = 2.0 * draw(seed, number, element) - 1.0
-        normal = np.sqrt(-2.0 * np.log(np.maximum(draw(seed, number, element), 1e-7)))
-        normal *= np.cos(2.0 * np.pi * draw(seed, number, element, 1))
-        match kind:
-            case "zeros" | "given":
-                value = np.zeros(count)
-            case "ones":
-                value = np.ones(count)
-            case "constant":
-                value = np.full(count, numbers[0])
-            case "glorot":
-                value = flat * np.sqrt(6.0 / (numbers[0] + numbers[1]))
-            case "he":
-                value = normal * np.sqrt(2.0 / numbers[0])
-            case "lecun":
-                value = normal * np.sqrt(1.0 / numbers[0])
-            case "normal":
-                value = normal * (numbers[0] if numbers else 1.0)
-            case "uniform":
-                low, high = (-1.0, 1.0) if not numbers else numbers if len(numbers) == 2 else (-numbers[0], numbers[0])
-                value = low + (high - low) * (flat + 1.0) / 2.0
-            case "identity":
-                value = np.eye(*shape)
-            case "orthogonal":
-                tall = normal.reshape(shape) if shape[0] >= shape[1] else normal.reshape(shape[::-1])
-                q, r = np.linalg.qr(tall)
-                q = q * np.sign(np.diag(r))
-                value = (q if shape[0] >= shape[1] else q.T) * (numbers[0] if numbers else 1.0)
-        params[name] = value.reshape(shape).astype(DTYPE)
-'''
+#: what each initialiser makes of the numbers in the table, of as many elements as `count`
+INITIALISERS = {
+    "zeros": ["np.zeros(count)"],
+    "given": ["np.zeros(count)"],
+    "ones": ["np.ones(count)"],
+    "constant": ["np.full(count, numbers[0])"],
+    "glorot": ["uniform_draws(seed, number, count) * np.sqrt(6.0 / (numbers[0] + numbers[1]))"],
+    "he": ["normal_draws(seed, number, count) * np.sqrt(2.0 / numbers[0])"],
+    "lecun": ["normal_draws(seed, number, count) * np.sqrt(1.0 / numbers[0])"],
+    "normal": ["normal_draws(seed, number, count) * (numbers[0] if numbers else 1.0)"],
+    "uniform": [
+        "low, high = (-1.0, 1.0) if not numbers else numbers if len(numbers) == 2 else (-numbers[0], numbers[0])",
+        "low + (high - low) * (uniform_draws(seed, number, count) + 1.0) / 2.0",
+    ],
+    "identity": ["np.eye(*shape)"],
+    "orthogonal": [
+        "tall = normal_draws(seed, number, count).reshape(shape if shape[0] >= shape[1] else shape[::-1])",
+        "q, r = np.linalg.qr(tall)",
+        "q = q * np.sign(np.diag(r))",
+        "(q if shape[0] >= shape[1] else q.T) * (numbers[0] if numbers else 1.0)",
+    ],
+}
+
+
+def init_lines(kinds: Sequence[str]) -> list[str]:
+    """`init` for parameters with these initialisers."""
+    lines = ["def init(seed=0):", '    """Fresh parameters; the same seed gives the same ones."""']
+    if not kinds:
+        return [*lines, "    params = {}"]
+    cases: dict[tuple[str, ...], list[str]] = {}
+    for kind in INITIALISERS:
+        if kind in kinds:
+            cases.setdefault(tuple(INITIALISERS[kind]), []).append(f'"{kind}"')
+    code = " ".join(x for case in cases for x in case)
+    number, head = ("number, ", "enumerate(PARAMS.items())") if "number," in code else ("", "PARAMS.items()")
+    entry = f"name, (shape, kind, *{'numbers' if 'numbers' in code else '_'})"
+    lines += ["    params = {}", f"    for {f'number, ({entry})' if number else entry} in {head}:"]
+    lines += ["        count = math.prod(shape)"] if "count" in code else []
+    lines.append("        match kind:")
+    for (*before, value), names in cases.items():
+        lines.append(f"            case {' | '.join(names)}:")
+        lines += [f"                {x}" for x in (*before, f"value = {value}")]
+    return [*lines, "        params[name] = value.reshape(shape).astype(DTYPE)"]
 
 
 def init_function(text: ModuleText, unit: Unit) -> str:
-    text.used.add("draw")
-    lines = [INIT.strip()]
+    lines = init_lines([declaration.initializer for declaration in unit.params.values()])
+    text.used |= {name for name in ("uniform_draws", "normal_draws") if any(name in line for line in lines)}
     for path, declaration in unit.params.items():
         if declaration.value is None:
             continue

@@ -453,3 +453,15 @@ def draw(seed, site, element, lane=0):
         k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
     word = c[lane].astype(np.uint32).view(np.int32)
     return np.where(word < 0, ~word, word).astype(np.float32) * np.float32(4.6566127342e-10)
+
+
+def uniform_draws(seed, site, count):
+    """Numbers between -1 and 1."""
+    return 2.0 * draw(seed, site, np.arange(count)) - 1.0
+
+
+def normal_draws(seed, site, count):
+    """Numbers of the normal distribution, by the method of Box and Muller."""
+    element = np.arange(count)
+    radius = np.sqrt(-2.0 * np.log(np.maximum(draw(seed, site, element), 1e-7)))
+    return radius * np.cos(2.0 * np.pi * draw(seed, site, element, 1))
