@@ -11,6 +11,7 @@ from dslc.backends.numpy.text import size_code
 
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
+from dslc.ir.namespace import identifier, layer_of
 
 
 def late(order: Sequence[ir.Node]) -> list[ir.Node]:
@@ -121,6 +122,7 @@ class Loops(Comprehensions):
         taken = set(self.taken) - {step}
         self.steps[node.number] = step
         self.loops.append(step)
+        layer, self.memory.layer = self.memory.layer, identifier(layer_of(node))
         passed = self.passed_on(node, parts, step)
         self.settle(node, parts)
         before = set(self.names)
@@ -166,6 +168,7 @@ class Loops(Comprehensions):
             self.line(f"{', '.join(a for a, _ in moved)} = {', '.join(b for _, b in moved)}")
         self.indent -= 1
         self.loops.pop()
+        self.memory.layer = layer
         for a in outside:
             if a in self.kept and a in self.slices and self.names.get(self.slices[a]) and self.slices[a] not in before:
                 del self.slices[a]

@@ -522,7 +522,7 @@ class Comprehensions(ABC):
         if known is None:
             of = next(x for x in re.findall(r"[A-Za-z_]\w*", code) if x != "windows")
             name = self.fresh(f"{of}_windows", f"{of}_windows_for_{self.target}")
-            slot = self.memory.reserve(name)
+            slot = self.memory.reserve(name, identifier(self.target))
             self.line(f"{name} = {self.helper('columns')}({bare(code)}, {slot.text(sizes, '')})")
             known = self.windows[f"{code} {shape}"] = name
         return known

@@ -82,6 +82,8 @@ class Memory:
     lent: dict[ir.Node, Slot] = field(default_factory=dict)
     now: int = -1
     reserved: list[Slot] = field(default_factory=list)
+    #: the layer that a loop is about
+    layer: str = ""
     names: set[str] = field(default_factory=set)
 
     # ---- what shares memory
@@ -205,17 +207,19 @@ class Memory:
         return found
 
     def new_slot(self, node: ir.Tensor, name: str) -> Slot:
-        return Slot(self.label(name), count(node), node.dtype, self.keys.get(node, ""))
+        other = f"{name} of {self.layer}" if name.startswith("d_") and self.layer else f"{name} again"
+        return Slot(self.label(name, other), count(node), node.dtype, self.keys.get(node, ""))
 
-    def reserve(self, name: str) -> Slot:
-        """A slot for something that is no value of the program, never given to others."""
-        self.reserved.append(Slot(self.label(name), 0, "float"))
+    def reserve(self, name: str, user: str) -> Slot:
+        """A slot for something that is no value of the program, but of use to one; never given to others."""
+        self.reserved.append(Slot(self.label(name, f"{name} for {user}", f"{name} again"), 0, "float"))
         return self.reserved[-1]
 
-    def label(self, name: str) -> str:
-        label, k = name, 2
+    def label(self, *wishes: str) -> str:
+        """The first of the wishes that no slot has; if all are taken, the last one with a number."""
+        label, k = next((x for x in wishes if x not in self.names), wishes[-1]), 2
         while label in self.names:
-            label, k = f"{name} ({k})", k + 1
+            label, k = f"{wishes[-1]} ({k})", k + 1
         self.names.add(label)
         return label
 

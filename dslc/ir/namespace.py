@@ -220,7 +220,7 @@ class _Namespace:
         """Names for a value whose name another one keeps, the plainest first."""
         name = _name(node)
         if isinstance(node, ir.Step):
-            label = self.label(self.scans[node.scan])
+            label = layer_of(self.scans[node.scan])
             first, last = ("d_", name[2:]) if name.startswith("d_") else ("", name)
             yield from (f"{first}{label}.{word}{_last(last)}" for word in ("", "past_") if label)
             return
@@ -258,11 +258,12 @@ class _Namespace:
                     stack += reversed(ir.arguments(x))
         return list(found)
 
-    def label(self, scan: ir.Scan) -> str:
-        """The layer that most values of a scan belong to."""
-        names = [_name(x).removeprefix("d_") for x in ir.inside(scan)[0] if not isinstance(x, ir.Step)]
-        labels = Counter(x.partition(".")[0] for x in names if "." in x)
-        return max(labels, key=labels.__getitem__, default="")
+
+def layer_of(scan: ir.Scan) -> str:
+    """The layer that most values of a scan belong to."""
+    names = [_name(x).removeprefix("d_") for x in ir.inside(scan)[0] if not isinstance(x, ir.Step)]
+    labels = Counter(x.partition(".")[0] for x in names if "." in x)
+    return max(labels, key=labels.__getitem__, default="")
 
 
 def _name(node: ir.Node) -> str:
