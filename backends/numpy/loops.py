@@ -151,10 +151,10 @@ class Loops(Comprehensions):
                     self.line(f"{stacked[k]}[{step}] = {value}" if node.reverse else f"{stacked[k]}.append({value})")
             else:
                 self.line(f"{stacked[k]}[{step}] = {value}")
-        if together:
-            self.keep_together(bundle, together, first_line)
         values = [self.tensor(c) for c in node.carries]
         moved = [(a, b) for a, b in zip(carries, values, strict=True) if a != b]
+        if together:
+            self.keep_together(bundle, together, first_line, moved[0][1] if len(moved) == 1 else "")
         if len(moved) == 1:
             ((old, new),) = moved
             kept = new in {local for _, local in self.kept.values()}
@@ -232,14 +232,18 @@ class Loops(Comprehensions):
         outer = [s for s in loops if not any(s in ir.inside(x)[0] for x in loops)]
         return len(outer) == 1 and outer[0].reverse and self.scopes[outer[0]] == self.scopes[node]
 
-    def keep_together(self, name: str, values: dict[ir.Part, str], start: int) -> None:
-        """Keep the values of a layer, in the order in which the lines from `start` on make them."""
+    def keep_together(self, name: str, values: dict[ir.Part, str], start: int, end: str) -> None:
+        """Keep the values of a layer as the lines from `start` on make them, before the value `end` that goes on."""
         made: dict[str, int] = {}
         for k, line in enumerate(self.lines[start:]):
             made.setdefault(line.text.split(" = ")[0].strip(), k)
         self.bundles[name] = sorted(values, key=lambda x: made.get(values[x], -1))
         items = ", ".join(values[x] for x in self.bundles[name])
         self.line(f"{name}.append(({items}))" if len(values) > 1 else f"{name}.append({items})")
+        last = made.get(end, len(self.lines))
+        in_loops = any(x.text.lstrip().startswith("for ") for x in self.lines[start + last :])
+        if not in_loops and all(made.get(value, -1) < last for value in values.values()):
+            self.lines.insert(start + last, self.lines.pop())
 
     def fetch(self, inner: Sequence[ir.Node]) -> None:
         """Name the parameters and states of a layer, in the order of their tables."""

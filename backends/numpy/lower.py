@@ -159,6 +159,8 @@ class Comprehensions(ABC):
     #: in a block: where its loop begins, and what is computed before it
     loop_at: int = 0
     fixed: dict[tuple[ir.Scalar, tuple[Size, ...]], Text] = field(default_factory=dict)
+    #: in a block: scalars that have a name outside of it
+    around: dict[tuple[ir.Scalar, tuple[Size, ...]], Text] = field(default_factory=dict)
     #: in a block: the shapes of the floats that it computes for its rows
     row_shapes: dict[str, tuple[Size, ...]] = field(default_factory=dict)
     may_block: bool = True
@@ -306,11 +308,11 @@ class Comprehensions(ABC):
         self.loop_at, self.fixed, self.row_shapes = len(self.lines), {}, {}
         self.line(f"for {self.rows} in {self.helper('row_blocks')}({size_code(block.rows)}, {width}):")
         self.indent += 1
-        outer_common, outer_shared = self.common, self.shared
+        outer_common, self.around = self.common, self.shared
         self.common, self.shared = common([x for x in inside if isinstance(x, ir.Comp)]), {}
         for x in shown:
             self.member(x, block, x in outer)
-        self.common, self.shared = outer_common, outer_shared
+        self.common, self.shared = outer_common, self.around
         space = "    " * self.indent
         start = self.loop_at + 1
         self.lines[start:] = self.computed_in_place(self.lines[start:])
@@ -321,7 +323,11 @@ class Comprehensions(ABC):
         for node in set(self.names) - before:
             if node not in outer:
                 del self.names[node]
-        self.taken = taken  # what exists for these rows only is forgotten
+        self.taken = taken  # what exists for these rows only is forgotten, what stands before them is not
+        for key, known in self.fixed.items():
+            if re.fullmatch(r"\w+", known.code):
+                self.shared[key] = known
+                self.taken.add(known.code)
         self.rows = ""
         self.local, self.members = set(), {}
         for x in block.members:
@@ -339,6 +345,8 @@ class Comprehensions(ABC):
     def before_rows(self, body: Body, s: ir.Scalar) -> Text:
         """A part of a formula that is the same in all rows: a line before the loop."""
         key = body.key(s)
+        if key in self.around:
+            return self.around[key]
         if key not in self.fixed:
             lines, self.lines = self.lines, []
             indent, self.indent = self.indent, self.indent - 1

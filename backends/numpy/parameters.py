@@ -12,7 +12,7 @@ from dslc.backends.numpy.text import shape_code, size_code
 from dslc.fans import fans
 from dslc.ir import nodes as ir
 from dslc.ir.build import Builder, Unit
-from dslc.ir.tables import table_lines
+from dslc.ir.tables import LOOPS, layer_path, table_lines
 
 
 def one_of(table: str, unit: Unit, path: str) -> str:
@@ -102,10 +102,11 @@ def init_lines(kinds: Sequence[str]) -> list[str]:
 def init_function(text: ModuleText, unit: Unit) -> str:
     lines = init_lines([declaration.initializer for declaration in unit.params.values()])
     text.used |= {name for name in ("uniform_draws", "normal_draws") if any(name in line for line in lines)}
+    loops: list[int] = []  # around the last line
     for path, declaration in unit.params.items():
         if declaration.value is None:
             continue
-        low = Lowering(text.dtype)
+        low = Lowering(text.dtype, set(LOOPS))
         builder = Builder(unit, "inference")
         env = {index: k for k, index in enumerate(declaration.indices)}
         shape = declaration.tensor.shape
@@ -113,7 +114,16 @@ def init_function(text: ModuleText, unit: Unit) -> str:
         code = low.full(low.comp(node), shape, node.dtype) if isinstance(node, ir.Comp) else low.tensor(node)
         text.used |= low.used
         lines += ["    " + line.text for line in low.lines]
-        lines += [f'    params["{q}"][...] = {code}' for q in unit.paths(path)]
+        if path in unit.layers:
+            counts = [count for _, count in unit.layers[path]]
+            inner = "    " * (1 + len(counts))
+            if counts != loops or low.lines:
+                lines += [f"{'    ' * k}for {LOOPS[k - 1]} in range({count}):" for k, count in enumerate(counts, 1)]
+            lines.append(f"{inner}params[{layer_path(unit, path, LOOPS)}][...] = {code}")
+            loops = counts
+        else:
+            lines.append(f'    params["{path}"][...] = {code}')
+            loops = []
     lines.append("    return params")
     if unit.states:
         lines += ["", "", "def init_state():", '    """States as they are before the first step."""']
