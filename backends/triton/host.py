@@ -96,7 +96,7 @@ class Registry:
             while not name or name in self.texts:
                 name, k = f"{kernel.long_wish}_{k}_kernel", k + 1
             self.names[text] = name
-            self.texts[name] = text.replace("def KERNEL(", f"def {name}(")
+            self.texts[name] = "\n".join(y for x in text.splitlines() for y in named_kernel(x, name))
         name = self.names[text]
         self.launched.setdefault(name, []).append(kernel)
         if name in self.choices:
@@ -180,6 +180,14 @@ def folded(line: str) -> list[str]:
         return long_lines.folded(line)
     indent = line[: len(line) - len(line.lstrip())]
     return wrapped(call[0].lstrip(), arguments_of(line[call.end() : -1]), ")", indent)
+
+
+def named_kernel(line: str, name: str) -> list[str]:
+    """A line of a kernel that has got its name."""
+    if not line.startswith("def KERNEL("):
+        return [line]
+    given = line.removeprefix("def KERNEL(")
+    return wrapped(f"def {name}(", arguments_of(given[:-2]), "):") if given else [f"def {name}("]
 
 
 def call_at_end(line: str) -> int | None:

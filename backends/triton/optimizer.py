@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 from dslc.backends.triton.body import Axis, Body
 from dslc.backends.triton.host import Registry, wrapped
+from dslc.backends.triton.kernels import uncast
 from dslc.backends.triton.numbers import number
 from dslc.backends.triton.params import in_one_dtype
 from dslc.backends.triton.text import HALF, Text, argument
 
+from dslc import long_lines
 from dslc.check import program as p
 from dslc.check.dependence import tensors_in
 from dslc.ir import nodes as ir
@@ -158,6 +160,21 @@ def optimizer_functions(
     return [*blocks, "\n".join(step)]
 
 
+def argument_name(s: ir.Scalar) -> str:
+    """What a number is called that the host computes of hyper-parameters and the step.
+
+    `1 - beta1` is the rest of `beta1`, `1 - beta1^step` the correction of a mean that began as 0.
+    """
+    names = [x.tensor.name for x in ir.scalars(s) if isinstance(x, ir.Read) and x.tensor.name]
+    if isinstance(s, ir.Read) or not names:
+        return names[0] if names else "factor"
+    name = next((x for x in names if x != "step"), "step")
+    first = uncast(s.args[0]) if isinstance(s, ir.Op) and s.name == "-" else None
+    if isinstance(first, ir.Const) and first.value == 1:
+        return f"correction_of_{name}" if "step" in names else f"rest_of_{name}"
+    return f"factor_of_{name}"
+
+
 def kernel_name(optimizer: p.Instance) -> str:
     return f"{optimizer.name}_kernel"
 
@@ -215,7 +232,7 @@ def update_kernel(
         if s in put:
             continue
         if s in tops:
-            name = body.fresh(s.tensor.name if isinstance(s, ir.Read) and s.tensor.name else "factor")
+            name = body.fresh(argument_name(s))
             arguments[name] = number(s, names, nodes["param"])
             given = ir.intern(ir.Input(f"argument {name}", "input", s.dtype, ()))
             body.values[given] = Text(name)
@@ -225,6 +242,7 @@ def update_kernel(
             put[s] = ir.rebuild(s, lambda x: put[x])
     bodies = {name: put[formula] for name, formula in bodies.items()}
     body.count(list(bodies.values()))
+    body.wishes = {formula: f"{name}_next" for name, formula in bodies.items()}
     guard = "mask=inside"
     loads = []
     used = {s.tensor for s in order if isinstance(s, ir.Read)}
@@ -246,7 +264,8 @@ def update_kernel(
         loads.append("grad_norm = tl.load(grad_norm_ptr)")
     stores = []
     for name, formula in bodies.items():
-        value = body.named(f"{name}_next", body.scalar(formula))
+        value = body.scalar(formula)
+        value = value if value.code.isidentifier() else body.named(f"{name}_next", value)
         stores.append(f"tl.store({name}_at, {value.code}, {guard})")
         if half and name == "param":
             stores.append(f"tl.store(param_kept_at, {value.code}, {guard})")
@@ -255,7 +274,8 @@ def update_kernel(
     head = [*pointers, *(f"{a}{kind}" for a in arguments), "tensors: tl.int64"]
     head += ["TENSORS: tl.constexpr", "BLOCK: tl.constexpr"]
     same = ", ".join(f'"{a}"' for a in (*arguments, "tensors"))
-    lines = [f"@triton.jit(do_not_specialize=[{same}])", *wrapped(f"def {kernel_name(optimizer)}(", head, "):")]
+    lines = long_lines.folded(f"@triton.jit(do_not_specialize=[{same}])")
+    lines += wrapped(f"def {kernel_name(optimizer)}(", head, "):")
     lines.append('    """One step of the optimiser for a block of one of the parameters."""')
     inner = [
         *([] if kind else casts),
