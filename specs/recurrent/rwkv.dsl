@@ -27,7 +27,7 @@ layer time_mix(x: [N, T, E]) -> y: [N, T, E]:
         add[n, e] = exp(k[n, t, e] - w[e] - top[n, t, e])
         num[n, t, e] = keep[n, e] * num[n, t-1, e] + add[n, e] * v[n, t, e]
         den[n, t, e] = keep[n, e] * den[n, t-1, e] + add[n, e]
-    start top = -1e30
+    start top = -inf
     start num = 0
     start den = 0
     y = dense(r * a, E, bias = false)

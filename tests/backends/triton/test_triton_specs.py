@@ -55,6 +55,8 @@ def narrowed(path: Path) -> dict[str, object]:
 
 #: steps of training at each length: the kernels of long ones are those of short ones, and so is the update
 STEPS = {1: 10, 3: 10, 17: 10, 65: 2, 130: 2}
+#: sizes that a dtype asks for: with random parameters, hippo's states pass the largest float16 within nine steps
+GIVEN = {("hippo", "f16"): {"T": 3}}
 
 
 def failures(path: Path, lengths: Sequence[int], dtype: str = "f64") -> list[str]:
@@ -65,16 +67,25 @@ def failures(path: Path, lengths: Sequence[int], dtype: str = "f64") -> list[str
     theirs = BACKENDS["numpy"](path, settings, model.name, reference_dtype(dtype))
     failed: list[str] = []
     for length in lengths:
-        for sizes in ragged_sizes(model, train, {}, length, [length]):
+        for sizes in ragged_sizes(model, train, GIVEN.get((path.stem, dtype), {}), length, [length]):
             subject = checks.Subject(model, train, sizes, length, dtype)
             if overflow := subject.overflow():
-                pytest.skip(overflow)
+                failed.append(f"{overflow}, at {sizes}")
+                continue
             found = [checks.outputs(subject, ours)]
             if train is not None:
                 found += [*checks.training(subject, ours), checks.evaluation(subject, ours)]
                 found.append(checks.same_training(subject, ours, theirs, STEPS[length]))
             failed += [f"{x.name}: {x.error} > {x.tolerance}, {x.note} at {sizes}" for x in found if not x.ok]
     return failed
+
+
+@pytest.mark.parametrize("name", ["recurrent/rwkv", "recurrent/hippo"])
+def test_float16_holds_what_a_spec_computes_at_a_ragged_length(name: str) -> None:
+    path = ROOT / f"specs/{name}.dsl"
+    model, train = choose(check_file(path, narrowed(path)))
+    for sizes in ragged_sizes(model, train, GIVEN.get((path.stem, "f16"), {}), 17, [17]):
+        assert not checks.Subject(model, train, sizes, 17, "f16").overflow()
 
 
 @pytest.mark.parametrize(("name", "size"), QUICK.items())
