@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -76,6 +77,8 @@ def exact_quotient(above: str, below: str) -> str:
     if not (re.fullmatch(NUMBER, above) and re.fullmatch(NUMBER, below)) or float(below) == 0:
         return ""
     quotient = float(above) / float(below)
+    if not math.isfinite(quotient):
+        return ""
     exact = Fraction(quotient) * Fraction(float(below)) == Fraction(float(above))
     return constant(ir.Const(quotient, "f64")) if exact else ""
 
@@ -224,6 +227,8 @@ class Body:
         left, right = parts
         if name in ("+", "-") and right.positive is not None:
             name, right = "-" if name == "+" else "+", right.positive
+        elif name == "+" and (taken_away := left.positive) is not None:
+            name, left, right = "-", right, taken_away
         symbol, level = INFIX[name]
         if name == "/" and (quotient := exact_quotient(left.code, right.code)):
             return Text(quotient, ())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dslc.backends.numpy.lower import Comprehensions
-from dslc.backends.numpy.text import size_code
+from dslc.backends.numpy.text import bare, size_code
 
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
@@ -103,7 +103,7 @@ class Loops(Comprehensions):
                 carries.append(given)  # nobody else needs it under this name
                 continue
             name = self.fresh((carried[j].name if j in carried else "") or "carry")
-            self.line(f"{name} = {self.tensor(start)}", "", node.span)
+            self.line(f"{name} = {bare(self.tensor(start))}", "", node.span)
             carries.append(name)
         parts = self.parts.get(node, {})
         stacked: dict[int, str] = {}
@@ -288,7 +288,7 @@ class Loops(Comprehensions):
         steps = {x.place: x for x in inner if isinstance(x, ir.Step) and x.kind == "carry"}
         for j, start in enumerate(node.starts):
             name = self.fresh(f"{(steps[j].name if j in steps else '') or 'carry'}_before")
-            self.line(f"{name} = {self.tensor(start)}", "start" + self.place(node))
+            self.line(f"{name} = {bare(self.tensor(start))}", "start" + self.place(node))
             carry_names.append(name)
         stacked: dict[int, str] = {}
         for k, result in enumerate(node.results):

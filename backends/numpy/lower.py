@@ -56,14 +56,14 @@ def identifier(wish: str) -> str:
     return f"{base}_" if keyword.iskeyword(base) or hasattr(builtins, base) else base
 
 
-def common(nodes: Sequence[ir.Comp]) -> set[ir.Scalar]:
+def common(nodes: Sequence[ir.Comp | ir.Scatter]) -> set[ir.Scalar]:
     """The costly scalars that several nodes contain, without those inside of others that are as common."""
     counts: dict[ir.Scalar, int] = {}
     costly: set[ir.Scalar] = set()
     reading: set[ir.Scalar] = set()  # tests of positions alone cost nothing
     above: dict[ir.Scalar, set[ir.Scalar]] = {}
     for node in nodes:
-        for s in ir.scalars(natural(node)[0]):
+        for s in ir.scalars(natural(node)[0] if isinstance(node, ir.Comp) else node.body):
             if isinstance(s, ir.Read) or any(x in reading for x in ir.operands(s)):
                 reading.add(s)
             if isinstance(s, ir.Op):
@@ -204,6 +204,8 @@ class Comprehensions(ABC):
         return name
 
     def line(self, text: str, comment: str = "", span: Span | None = None) -> None:
+        if span is not None and span.derived and self.forward is not None and not self.turned:
+            span = replace(span, derived=False)  # the loss itself needs it, too
         self.lines.append(Line("    " * self.indent + text, comment, span))
 
     def helper(self, name: str) -> str:
@@ -266,7 +268,7 @@ class Comprehensions(ABC):
         items = plan(order, self.inlined) if self.may_block else list(order)
         blocks = [x for x in items if isinstance(x, Block)]
         blocked = {y for block in blocks for x in block.members for y in contents(x, self.inlined)}
-        plain = [x for x in order if isinstance(x, ir.Comp) and x not in blocked]
+        plain = [x for x in order if isinstance(x, ir.Comp | ir.Scatter) and x not in blocked]
         outer = self.common, self.shared, self.windows
         self.common, self.shared, self.windows = common(plain), dict(self.shared), dict(self.windows)
         for item, ended in zip(items, self.memory.ends(items), strict=True):
@@ -604,6 +606,8 @@ class Comprehensions(ABC):
             return text.code
         sizes = ", ".join(size_code(s) for s in shape) + ("," if len(shape) == 1 else "")
         if not text.axes:
+            if shape and text.code == "0":
+                return f"np.zeros(({sizes}), {self.numpy_dtype(dtype)})"
             return f"np.full(({sizes}), {text.code}, {self.numpy_dtype(dtype)})" if shape else text.code
         return f"np.broadcast_to({self.expand(text, tuple(range(len(shape)))).code}, ({sizes}))"
 

@@ -49,7 +49,8 @@ class Others(Comprehensions):
             self.line(f"{name}[{places}] {'=' if node.base is None else '+='} {shown}")
         else:
             ufunc = {"+": "np.add", "max": "np.maximum", "min": "np.minimum"}[node.op]
-            self.line(f"{ufunc}.at({name}, ({places},), {shown})")
+            index = f"({places})" if len(positions) > 1 else f"({places},)"
+            self.line(f"{ufunc}.at({name}, {index}, {shown})")
 
     def add_rows(self, node: ir.Scatter, body: Sums, value: Text, positions: list[Text]) -> bool:
         """Rows that are added up by data in the first place: sorted and summed, which np.add.at would do one by one."""

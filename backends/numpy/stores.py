@@ -99,6 +99,8 @@ class Store(Body):
     def first(self, s: ir.Op, place: str) -> str:
         if s.name in OPPOSITE:
             (first, second), everything = (self.scalar(x, self.uses) for x in s.args), tuple(range(len(self.sizes)))
+            if second.positive is None and s.name == "+":
+                first, second = second, first
             if second.positive is not None:
                 texts = (self.lowering.expand(t, everything).code for t in (first, second.positive))
                 return f"{self.function(OPPOSITE[s.name])}({', '.join(texts)}, out={place})"

@@ -135,14 +135,17 @@ def _enclosed(code: str) -> bool:
 def atom_code(code: str) -> str:
     """Code to which `.T` can be added.
 
-    >>> atom_code("x[i]"), atom_code("f(g(x), 2)"), atom_code("f(x) + g(y)")
-    ('x[i]', 'f(g(x), 2)', '(f(x) + g(y))')
+    >>> atom_code("x[i]"), atom_code("f(g(x), 2)[:, None]"), atom_code("f(x) + g(y)")
+    ('x[i]', 'f(g(x), 2)[:, None]', '(f(x) + g(y))')
     """
     if _enclosed(code):
         return f"({bare(code)})"
-    call = re.match(r"[\w.]+(?=\()", code)
-    is_atom = re.fullmatch(r"[\w.]+(\[[^\[\]]*\])?", code) or (call and _enclosed(code[call.end() :]))
-    return code if is_atom else f"({code})"
+    depth = 0
+    for c in code:
+        depth += (c in "([") - (c in ")]")
+        if depth == 0 and not (c.isalnum() or c in "_.)]"):
+            return f"({code})"
+    return code
 
 
 def constant(s: ir.Const) -> str:

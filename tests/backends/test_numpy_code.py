@@ -151,6 +151,44 @@ def test_products_of_sizes_are_not_multiplied_out() -> None:
     assert 'out=space("down_block1_conv2d_y", N * ((H - 1) // 2 + 1) * ((W - 1) // 2 + 1), 32)' in text
 
 
+@pytest.mark.parametrize(
+    "path", [*READ, "specs/convolution/resnet.dsl", "specs/recurrent/lstm.dsl", "specs/graph/gat.dsl"]
+)
+def test_formulas_have_no_signs_brackets_and_commas_to_spare(path: str) -> None:
+    text = compile_text(ROOT / path).split("# ---- what")[0]
+    code = [line.split("  # ")[0] for line in text.splitlines() if not line.lstrip().startswith("#")]
+    for spare in (r"\+ -", r"~\(\w+\)", r"\w, ?\w+,\)", r"\(\(\w+\)\)", r"= \(np\.\w+\([^()]*\)\)$", r"\b\d+ / \d+ \*"):
+        assert not [line for line in code if re.search(spare, line)], spare
+
+
+@pytest.mark.parametrize("path", [*READ, "specs/convolution/resnet.dsl", "specs/transformer/encoder_decoder.dsl"])
+def test_names_and_slots_have_no_numbers_to_tell_them_apart(path: str) -> None:
+    text = compile_text(ROOT / path).split("# ---- what")[0]
+    assert not re.search(r'space\("[^"]*\(\d+\)"', text)
+    assert not re.search(r"^ *\w+[a-zA-Z]_\d+ = ", text, re.MULTILINE)
+
+
+def test_a_layer_begins_with_its_parameters_in_the_order_of_the_table() -> None:
+    text = compile_text(ROOT / "specs/transformer/gpt.dsl")
+    table = re.findall(r'^ {12}"([\w.]+)": ', text.split("PARAMS = {")[1].split("\n}")[0], re.MULTILINE)
+    for loop in re.split(r"\n    for l in .*:\n", text.split("\ndef evaluate(")[0])[1:]:
+        fetched = re.findall(r'= params\[f"decoder_stack\.transformer_block\.\{l\}\.([\w.]+)"\]', loop)
+        assert fetched and fetched == [name for name in table if name in fetched]
+
+
+def test_init_has_the_initialisers_of_the_table_alone() -> None:
+    text = compile_text(ROOT / "specs/mlp/mlp.dsl")
+    init = text.split("def init(")[1].split("\ndef ")[0]
+    assert re.findall(r'case "(\w+)"', init) == ["zeros", "glorot"]
+    assert "def normal_draws" not in text
+    assert "\ndef erf(" not in text
+
+
+def test_what_the_loss_needs_is_no_gradient() -> None:
+    text = compile_text(ROOT / "specs/convolution/cnn.dsl").split("def loss_grad_metrics_of_rows")[1]
+    assert "gradient of" not in text.split("grads = {}")[0]
+
+
 def test_a_step_calls_the_helpers_of_the_whole_sequence() -> None:
     text = compile_text(ROOT / "specs/transformer/gpt.dsl").split("\ndef step(")[1].split("\ndef ")[0]
     assert "feed_forward_x = gelu(dense_y)" in text
