@@ -58,7 +58,9 @@ def started(registry: Registry, unit: Unit, roots: Sequence[ir.Tensor]) -> tuple
         arguments.append("state")
     source = "params" if unit.params else "state" if has_states else ""
     first = f"next(iter({source}.values())).device" if source else "default_device()"
-    prologue = [f"device = {first}"]
+    prologue = ["fitting(params, PARAMS, DTYPE)"] if unit.params else []
+    prologue += [f"fitting(state, STATE, {registry.shown('f32')})"] if has_states else []
+    prologue.append(f"device = {first}")
     for name, given in inputs:
         node = registry.kept(given)
         host.names[node] = argument(name)

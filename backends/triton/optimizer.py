@@ -21,6 +21,7 @@ from dslc.check.dependence import tensors_in
 from dslc.ir import nodes as ir
 from dslc.ir.build import Builder, Unit, Value
 from dslc.kernels.inline import Put
+from dslc.pipeline import trained
 from dslc.sizes import symbol
 
 #: entries of a parameter that one program updates, and of which one adds up the squares
@@ -127,6 +128,8 @@ def optimizer_functions(
     step.append(f'    opt["loss"], grads, opt["metrics"], state = loss_grad_metrics({", ".join(call)})')
     if unit.states:
         step.append('    opt["state"].update(state)')
+    if not trained(unit, train):
+        step += ["    if not grads:  # no parameter is trained", "        return params, opt"]
     if used_norm:
         step.append("    norm = gradient_norm(grads)")
     half = registry.dtype in HALF

@@ -83,6 +83,19 @@ def entry(name, value, dtype, shape, device):
     return value.to(dtype).contiguous()
 
 
+def fitting(values, table, dtype):
+    """Kernels read tensors as they lie in memory: those of a table must have its shapes, row by row, in one dtype."""
+    for name, (shape, *_) in table.items():
+        if name not in values:
+            raise ValueError(f"{name} is missing")
+        value = values[name]
+        if tuple(value.shape) != shape or value.dtype != dtype:
+            found = f"{str(value.dtype)[6:]} {tuple(value.shape)}"
+            raise ValueError(f"{name}: expected {str(dtype)[6:]} {shape}, found {found}")
+        if not value.is_contiguous():
+            raise ValueError(f"{name}: expected a contiguous tensor, found the strides {value.stride()}")
+
+
 def below(name, value, limit):
     """Whole numbers used as positions must be in range."""
     wrong = (value < 0) | (value >= limit)

@@ -228,3 +228,49 @@ def test_sizes_of_inputs_that_must_be_equal_are_compared(
     inputs[place] = np.ones(shape, np.float32)
     with pytest.raises(ValueError, match=message):
         module.forward({}, *inputs)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda w: w.t().contiguous().t(), r"dense\.W: expected a contiguous tensor, found the strides \(1, 5\)"),
+        (lambda w: w[:3], r"dense\.W: expected float64 \(5, 4\), found float64 \(3, 4\)"),
+        (lambda w: w.float(), r"dense\.W: expected float64 \(5, 4\), found float32 \(5, 4\)"),
+        (None, r"dense\.W is missing"),
+    ],
+)
+def test_parameters_that_kernels_cannot_read_are_refused(tmp_path: Path, change: Any, message: str) -> None:
+    # kernels take tensors as they lie in memory: the transpose of a matrix would be read as the matrix
+    spec = tmp_path / "small.dsl"
+    spec.write_text(SPEC, encoding="utf-8")
+    module = triton_module(spec, tmp_path, "f64")
+    params = module.init()
+    weight = params.pop("dense.W")
+    if change is not None:
+        params["dense.W"] = change(weight)
+    with pytest.raises(ValueError, match=message):
+        module.forward(params, torch.ones(2, 5), torch.ones(2))
+
+
+@pytest.mark.parametrize("made", [numpy_module, triton_module])
+def test_a_training_step_without_a_trained_parameter_gives_the_loss(tmp_path: Path, made: Any) -> None:
+    spec = tmp_path / "still.dsl"
+    spec.write_text(
+        "model m(x: f32[N]) -> y: [N]:\n    frozen param w: [] = 2\n    y = x * w\n\n"
+        "train m(x):\n    minimize sum(m(x))\n    using clipped_adamw(lr = 0.1)\n",
+        encoding="utf-8",
+    )
+    module = made(spec, tmp_path)
+    params = module.init()
+    params, opt = module.train_step(params, module.init_opt(params), np.ones(3, np.float32))
+    assert float(opt["loss"]) == 6 and float(params["w"]) == 2
+
+
+def test_an_input_may_be_called_as_a_function_of_python(tmp_path: Path) -> None:
+    spec = tmp_path / "named.dsl"
+    text = "model m(len: f32[N], fitting: f32[N]) -> y: [N]:\n    param w: [] = 2\n    y = len * w + fitting\n\n"
+    spec.write_text(text + "train m(len, fitting):\n    minimize sum(m(len, fitting))\n    using sgd(lr = 0.1)\n")
+    module = triton_module(spec, tmp_path)
+    params = module.init()
+    params, opt = module.train_step(params, module.init_opt(params), torch.ones(3), torch.ones(3))
+    assert float(opt["loss"]) == 9 and abs(float(params["w"]) - 1.7) < 1e-6

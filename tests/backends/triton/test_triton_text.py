@@ -40,7 +40,7 @@ OF_TORCH = {
 }  # fmt: skip
 #: attributes and methods of anything else: shapes, views, copies, tables of Python, `torch.nn.Module`
 OF_OTHERS = {
-    "shape", "device", "dtype", "dim", "numel", "is_floating_point", "is_complex",
+    "shape", "device", "dtype", "dim", "numel", "is_floating_point", "is_complex", "is_contiguous", "stride",
     "view", "contiguous", "t", "to", "cpu", "detach", "clone", "copy_", "fill_", "fill_diagonal_", "tolist", "item",
     "items", "keys", "values", "get", "append", "setdefault", "update", "split",
     "_modules", "add_module", "register_parameter", "parameters", "__init__", "apply", "save_for_backward",
