@@ -177,11 +177,16 @@ class Case:
 
         Modules have gradients by parameters alone, and the losses of many programs depend on inputs alone.
         """
+        text, slopes = self.scaled()
+        units = {name: np.array(1.0) for name in slopes}
+        expected = by_path(self.unit, {n: x for n, x in self.expected.items() if n}) | slopes
+        self.check_calls("NumPy module, inputs scaled", compiled(text), units, expected)
+
+    def scaled(self) -> tuple[str, dict[str, Any]]:
+        """The program whose inputs are multiplied by parameters, and the gradients by these where they are 1."""
         dtypes = {n: self.inputs[n].dtype for n in self.wrt if self.inputs[n].role == "input"}
-        units = {scale_of(n): np.array(1.0) for n in dtypes}
-        expected = by_path(self.unit, {n: x for n, x in self.expected.items() if n})
-        expected |= {scale_of(n): (self.values[n] * self.expected[n]).sum() for n in dtypes}
-        self.check_calls("NumPy module, inputs scaled", compiled(scaled(self.program.text, dtypes)), units, expected)
+        slopes = {scale_of(n): (self.values[n] * self.expected[n]).sum() for n in dtypes}
+        return scaled(self.program.text, dtypes), slopes
 
     def check_calls(self, whose: str, module: ModuleType, more: Mapping[str, Array], slopes: Mapping[str, Any]) -> None:
         """A module with one thread and with two; memory that it keeps for later calls is spoilt after each of them."""

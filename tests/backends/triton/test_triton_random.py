@@ -32,14 +32,19 @@ QUICK, LONG = 6, 30
 
 
 def check(program: Program) -> None:
-    """Raise where the Triton module of a program disagrees with the reference interpreter."""
+    """Raise where the Triton module of a program disagrees with the reference interpreter.
+
+    Its inputs are multiplied by parameters, which are 1: modules have gradients by parameters alone, and the losses of
+    many programs depend on inputs alone.
+    """
     case = Case(program)
+    text, slopes = case.scaled()
     with tempfile.TemporaryDirectory() as folder, np.errstate(all="ignore"):
-        module = compiled(program.text, Path(folder))
+        module = compiled(text, Path(folder))
         data = [torch.as_tensor(case.values[n]) for n, x in case.inputs.items() if x.role == "input"]
-        params = table(case, "param")
+        params = table(case, "param") | {name: torch.ones((), dtype=torch.float64) for name in slopes}
         states = [table(case, "state")] if any(x.role == "state" for x in case.inputs.values()) else []
-        check_training(case, module, params, data, states)
+        check_training(case, module, slopes, params, data, states)
         check_outputs(case, module, params, data, states)
 
 
@@ -61,11 +66,11 @@ def called(module: ModuleType, function: str, program: Program, *args: Any) -> A
     return chosen(*args, **options)
 
 
-def check_training(case: Case, module: ModuleType, params: Any, data: Any, states: Any) -> None:
+def check_training(case: Case, module: ModuleType, slopes: dict[str, Any], params: Any, data: Any, states: Any) -> None:
     """Loss, gradients and next states."""
     loss, grads, _, updates = called(module, "loss_grad_metrics", case.program, params, *data, *states)
     case.same(loss.numpy(), "", "Triton module")
-    expected = by_path(case.unit, {n: x for n, x in case.expected.items() if n})
+    expected = by_path(case.unit, {n: x for n, x in case.expected.items() if n}) | slopes
     assert grads.keys() == params.keys()
     for name, slope in grads.items():
         np.testing.assert_allclose(slope.numpy(), expected[name], rtol=0, atol=1e-9 * case.scale, err_msg=name)
