@@ -346,6 +346,11 @@ class Body:
             fill = outside.code
         low = self.lowering
         code = base
+        windows = any(isinstance(q, ir.Affine) and len(q.terms) == 2 for q in s.places)
+        first = self.row is not None and not self.local and s.places[0] is ir.plain(self.row)
+        local = self.local
+        if first and (windows or fill is not None):  # what is done to all rows would be done again in each block
+            code, local = f"{base}[{low.rows}]", True
         items: list[str] = []
         order: list[int] = []
         for axis in reversed(range(len(s.places))):
@@ -378,7 +383,7 @@ class Body:
             assert isinstance(step_, int)
             order.insert(0, number)
             if number == self.row:
-                items.insert(0, ":" if self.local else low.rows)
+                items.insert(0, ":" if local else low.rows)
                 continue
             whole = place.offset == 0 and step_ == 1 and self.sizes[number] == size
             if whole:

@@ -609,7 +609,10 @@ class Comprehensions(ABC):
             if shape and text.code == "0":
                 return f"np.zeros(({sizes}), {self.numpy_dtype(dtype)})"
             return f"np.full(({sizes}), {text.code}, {self.numpy_dtype(dtype)})" if shape else text.code
-        return f"np.broadcast_to({self.expand(text, tuple(range(len(shape)))).code}, ({sizes}))"
+        expanded = self.expand(text, tuple(range(len(shape)))).code
+        if all(shape[n] == 1 and n > text.axes[0] for n in range(len(shape)) if n not in text.axes):
+            return expanded
+        return f"np.broadcast_to({expanded}, ({sizes}))"
 
     # ---- comprehensions
 
