@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from dslc.check import program as p
-from dslc.ir.build import Unit
+from dslc.ir.build import Refusal, Unit
 from dslc.sizes import Size, Symbol
 
 
@@ -25,6 +26,19 @@ def agreement(unit: Unit, code: Callable[[Size], str], argument: Callable[[str],
                 text = f"{name}: expected {wanted} = {{{wanted}}} along axis {axis}{as_in}, found {{{found}}}"
                 lines += [f"if {found} != {wanted}:", f'    raise ValueError(f"{text}")']
     return lines
+
+
+def refuse_clashes(text: str, model: p.Instance, names: Iterable[str], fixed: Collection[str]) -> None:
+    """Refuse inputs and sizes whose names mean something in the text of a module: they would hide it there.
+
+    `fixed` are names that functions of the module have for other things; what they call is found in the text.
+    """
+    code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    called = set(re.findall(r"(?<![\w.])(?<!def )([A-Za-z_]\w*)\(", code)) | set(re.findall(r"\w+_of_rows\b", code))
+    for name in names:
+        if name in fixed or name in called:
+            span = next((x.span for x in model.inputs if x.name == name), model.span)
+            raise Refusal(f"an input or a size of the name `{name}`, which means something in the module,", span)
 
 
 def needs(unit: Unit, where: Sequence[p.SizeCondition], code: Callable[[Size], str]) -> list[str]:

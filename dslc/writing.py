@@ -13,9 +13,13 @@ from typing import IO
 def write_atomically(path: Path, write: Callable[[IO[bytes]], None], before: Callable[[], None] | None = None) -> None:
     """Write beside the target, force it to the disk, and move it there in one step; `before` runs just before that.
 
-    A file that was there leaves its permissions.
+    A file that was there leaves its permissions. What is no regular file, such as /dev/null, is written to and stays.
     """
     path = path.absolute()
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with open(path, "wb") as device:
+            write(device)
+        return
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:

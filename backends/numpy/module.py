@@ -19,7 +19,7 @@ from dslc.backends.numpy.weights import FILE_ARRAYS, SAVE, SAVE_WITH_STATE
 
 from dslc import pipeline
 from dslc.check import program as p
-from dslc.guards import agreement, needs
+from dslc.guards import agreement, needs, refuse_clashes
 from dslc.incremental.derive import NoStep
 from dslc.incremental.program import StepProgram
 from dslc.ir import nodes as ir
@@ -32,6 +32,9 @@ from dslc.sizes import Symbol
 
 #: what floats are computed with
 FLOATS = {"f16": "np.float32", "f32": "np.float32", "f64": "np.float64"}
+
+#: what functions of a module call things that are no values of the spec
+FIXED = frozenset({"np", "math", "params", "state", "seed", "space", "team", "opt", "grads", "step", "cache"})
 
 ENTRY = '''
 def entry(name, value, dtype, shape):
@@ -112,7 +115,10 @@ def generate(
     body = folded_text("\n\n\n".join(b.strip("\n") for b in blocks))
     imports += [*(["import math"] if "math." in body else []), *threads]
     standard = [*imports, ""] if imports else []
-    return "\n".join([title, "", *standard, "import numpy as np", "", "", body, ""])
+    made = "\n".join([title, "", *standard, "import numpy as np", "", "", body, ""])
+    inputs = [name for name, x in unit.inputs.items() if x.role == "input"]
+    refuse_clashes(made, model, [*inputs, *symbols(unit)], FIXED)
+    return made
 
 
 def lean(program: Lowered) -> Lowered:

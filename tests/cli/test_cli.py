@@ -415,3 +415,13 @@ def test_a_full_disk_is_no_bug_of_dslc(stage: str) -> None:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
     assert done.stderr.startswith("error: cannot write to standard output") and len(done.stderr.splitlines()) == 1
+
+
+def test_what_is_no_regular_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    spec = Path(__file__).parents[2] / "specs/linear/linear_regression.dsl"
+    command = [sys.executable, "-m", "dslc.cli.main", "compile", str(spec), "-o", str(pipe)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as writer:
+        text = pipe.read_text()
+    assert writer.returncode == 0 and pipe.is_fifo() and "def train_step" in text
