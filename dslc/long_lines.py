@@ -30,6 +30,9 @@ TOKEN = re.compile(
 #: what gives a formula a name
 ASSIGNMENT = re.compile(r" (?:[-+*/@]|//)?= ")
 
+#: the name of an argument, which stands before brackets around its value
+KEYWORD = re.compile(r"\w+=(?!=)")
+
 #: an entry of a dictionary that is one text in quotes, without escapes
 QUOTED = re.compile(r'("[^"]*": )"([^"\\]*)"')
 
@@ -52,6 +55,13 @@ def folded(line: str, width: int = LONGEST_LINE) -> list[str]:
         first
         + second / third[:, None]
         - fourth[:, None]
+    )
+    >>> print(*folded("y = load(place + offset, mask=first & second)", 23), sep="\\n")
+    y = load(
+        place + offset,
+        mask=(
+            first & second
+        ),
     )
     """
     if len(line) <= width:
@@ -182,7 +192,9 @@ class _Layout:
             if len(items) > MANY and lines and len(lines[-1]) + len(item) + 2 <= self.width:
                 lines[-1] += f" {item},"
             else:
-                lines += self.formula(indent, "", item, ",", inside=False)
+                name = KEYWORD.match(item)
+                head = name[0] if name else ""
+                lines += self.formula(indent, head, item[len(head) :], ",", inside=False)
         return lines
 
     def operands(self, indent: int, head: str, found: _Brackets, tail: str) -> list[str]:

@@ -64,7 +64,8 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made:
             store(body, member, text)
     # a program holds a tile of sums for each contraction: eight warps keep it in registers, and sines of float64
     sines = dtype == "f64" and turns([s for d in kernel.dots for s in (d.left, d.right)])
-    warps = 4 if blocks["BLOCK_ROWS"] == blocks["BLOCK_COLUMNS"] == 16 and not sines else 8
+    small = blocks["BLOCK_ROWS"] == blocks["BLOCK_COLUMNS"] == 16 and len(kernel.dots) < 3
+    warps = 4 if small and not sines else 8
     # elsewhere a second stage spills on sm80, or keeps a mask in shared memory, which has no bits (gfx942 refuses)
     stages = 2 if halves and len(kernel.dots) == 1 else 1
     outputs: list[ir.Tensor] = list(made.parts.values()) if made else list(kernel.stored)

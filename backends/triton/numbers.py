@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from dslc.backends.triton.body import CannotLower
@@ -31,6 +32,17 @@ def number(root: ir.Scalar, names: Mapping[ir.Node, str], node: ir.Node) -> str:
     return text[1:-1] if text.startswith("(") and _closes(text) else text
 
 
+def text_of(value: float) -> str:
+    """A known number as Python text.
+
+    >>> text_of(-math.inf), text_of(0.5)
+    ('-math.inf', '0.5')
+    """
+    return (
+        repr(value) if math.isfinite(value) else f"{'-' if value < 0 else ''}math.{'nan' if value != value else 'inf'}"
+    )
+
+
 def _closes(text: str) -> bool:
     """Is the whole text in one pair of parentheses?"""
     depth = 0
@@ -44,11 +56,7 @@ def _closes(text: str) -> bool:
 def _one(s: ir.Scalar, done: Mapping[ir.Scalar, str], names: Mapping[ir.Node, str], node: ir.Node) -> str:
     match s:
         case ir.Const():
-            return (
-                f'float("{s.value}")'
-                if s.value in (float("inf"), float("-inf")) or s.value != s.value
-                else repr(s.value)
-            )
+            return text_of(s.value)
         case ir.SizeOf():
             return f"({show(s.size).replace('^', '**')})"
         case ir.Read() if not s.places and s.tensor in names:
@@ -56,7 +64,7 @@ def _one(s: ir.Scalar, done: Mapping[ir.Scalar, str], names: Mapping[ir.Node, st
         case ir.Op():
             fold = folded(s, list(s.args))
             if fold is not None:
-                return repr(fold.value)
+                return text_of(fold.value)
             args = [done[a] for a in s.args]
             if s.name in INFIX:
                 return f"({f' {s.name} '.join(args)})"

@@ -6,13 +6,13 @@ that is filled: `k_seen[:, T - 1].copy_(k)`. Other entries are replaced by their
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dslc.backends.triton.functions import Function, bind_layers, bounds, dictionary, leading_places
 from dslc.backends.triton.host import Host, Registry
+from dslc.backends.triton.numbers import text_of
 from dslc.backends.triton.text import HOST, argument, of_statement, size_code
 
 from dslc.check import program as p
@@ -144,7 +144,7 @@ def constant(start: ir.Tensor) -> ir.Const | None:
 
 def literal(number: ir.Const) -> str:
     """A number as Python."""
-    return f'float("{number.value}")' if number.value in (math.inf, -math.inf) else repr(number.value)
+    return text_of(number.value)
 
 
 def _filled(host: Host, cache: str, room: str, program: StepProgram, values: Mapping[str, str]) -> list[str]:

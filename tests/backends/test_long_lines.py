@@ -93,3 +93,9 @@ def test_a_line_is_broken_at_its_outermost_brackets_and_operators(line: str, lin
 )
 def test_a_line_that_cannot_be_broken_stays(line: str) -> None:
     assert "".join(x.strip() for x in folded(line, 20)) == line
+
+
+def test_brackets_stand_around_the_value_of_an_argument_and_not_around_its_name() -> None:
+    line = f"y = tl.load({'place' * 10}, mask={' & '.join(f'({x * 9} < 4)[:, None]' for x in 'abcdef')}, other=0.0)"
+    assert len(line) > 112
+    assert ast.dump(ast.parse("\n".join(folded(line)))) == ast.dump(ast.parse(line))

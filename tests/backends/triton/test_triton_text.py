@@ -47,7 +47,7 @@ OF_OTHERS = {
     "saved_tensors", "seed", "state", "training", "place", "register_buffer", "get_buffer", "data_ptr",
 }  # fmt: skip
 #: of other modules: sizes of grids, numbers of the optimiser
-OF_MODULES = {"math.prod", "math.sqrt", "triton.cdiv", "triton.next_power_of_2"}
+OF_MODULES = {"math.inf", "math.prod", "math.sqrt", "triton.cdiv", "triton.next_power_of_2"}
 #: functions of Python that host code calls
 OF_PYTHON = {
     "range", "tuple", "len", "next", "iter", "zip", "dict", "enumerate", "str", "sorted", "isinstance", "reversed",
