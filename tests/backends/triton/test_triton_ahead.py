@@ -140,6 +140,8 @@ def test_kernels_in_16_bits_compile_for_three_targets(dtype: str, tmp_path: Path
     [
         ("recurrent/echo_state", "f64", ("tl.dot(", "tanh(")),  # a function of a contraction
         ("convolution/fft_conv", "f64", ("tl.dot(", "tl.sin(")),  # sines as a side of one
+        ("recurrent/lru", "f64", ("d_D_so_far", "part * length")),  # a part of one sum
+        ("transformer/hard_attention", "f32", ("d_Wq_parts_ptr", "tl.dot(")),  # parts of three small contractions
         ("recurrent/echo_state", "bf16", ("tl.dot(tl.where(", "h + x")),  # a side that is computed of two tiles
         ("transformer/encoder_decoder", "bf16", ("d_v = tl.dot(", "from_target_ptr")),  # a mask that is read
     ],
