@@ -66,8 +66,9 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made
         for n, m in kernel.members.items():
             store_part(body, made, m, found[n])
         wish = "_".join(dict.fromkeys(name_of(n) for n in kernel.members))
-        # a float64 takes two registers; of one sum a thread holds eight entries, of more sums four of each
-        warps = 8 if dtype == "f64" and (len(kernel.members) > 1 or "BLOCK_ROWS" not in blocks) else 4
+        # a float64 takes two registers; a sum of products of two tiles aims at too few of them with eight warps
+        product_of_two = len(kernel.members) == 1 and live_tiles(kernel, dtype) == 6
+        warps = 8 if dtype == "f64" and not product_of_two else 4
         return KernelText(
             wish + "_parts", body, blocks, grid, warps, 1, list(made.parts.values()), list(kernel.members), kernel
         )
