@@ -93,8 +93,7 @@ class Loops(Comprehensions):
         """A loop over layers; what the gradients of a layer need goes to a list, which the loop back empties again."""
         inner, outside = ir.inside(node)
         carried = {x.place: x for x in inner if isinstance(x, ir.Step) and x.kind == "carry"}
-        numbers = [x for x in inner if isinstance(x, ir.Step) and x.kind == "number"]
-        step = self.fresh(next((x.name for x in numbers if x.name), "l"))
+        step = self.fresh(ir.counter_of(node))
         length = size_code(node.length)
         carries = []
         for j, start in enumerate(node.starts):
@@ -280,9 +279,7 @@ class Loops(Comprehensions):
     def scan(self, node: ir.Scan) -> None:
         """A Python loop over the steps; what does not depend on the step stands before it."""
         inner, _ = ir.inside(node)
-        step = self.fresh(
-            next((x.name for x in inner if isinstance(x, ir.Step) and x.kind == "number" and x.name), "t")
-        )
+        step = self.fresh(ir.counter_of(node))
         length = size_code(node.length)
         carry_names = []
         steps = {x.place: x for x in inner if isinstance(x, ir.Step) and x.kind == "carry"}

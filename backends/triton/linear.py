@@ -144,7 +144,7 @@ def linear_kernel(
         if isinstance(scan.length, int)
         else f"min({most}, triton.next_power_of_2({size_code(scan.length)}))"
     )
-    counter = body.fresh(next((x.name for x in steps if x.kind == "number" and x.name), "t"))
+    counter = body.fresh(ir.counter_of(scan))
     rows = Axis(ROWS, body.fresh("i"), tuple(range(rank)), shape, 0, ragged(extent, block))
     body.axes = [Axis(STEPS, counter, (rank,), (scan.length,), 1, ragged(scan.length, steps_block)), rows]
     body.step_axes = (STEPS,)

@@ -96,8 +96,7 @@ def run_loop(host: Host, loop: Loop) -> None:
     scan = loop.scan
     inner, _ = ir.inside(scan)
     numbers = [x for x in inner if isinstance(x, ir.Step) and x.scan == scan.number]
-    default = "l" if scan.name == "layers" else "t"
-    counter = host.fresh(next((x.name for x in numbers if x.kind == "number" and x.name), default))
+    counter = host.fresh(ir.counter_of(scan))
     host.comment([scan])
     begun = {k: host.stacks.pop((scan, k)) for k in histories(scan) if (scan, k) in host.stacks}
     stacks = {k: begun[k] if k in begun else stack_of(host, scan, k) for k in histories(scan)}

@@ -82,7 +82,7 @@ def recurrence_kernel(
         body.pointer(x)
     extent = product(shape)
     block = block_for(extent, 16, 256)
-    counter = body.fresh(next((x.name for x in steps if x.kind == "number" and x.name), "t"))
+    counter = body.fresh(ir.counter_of(scan))
     # the step is a variable of its own, so that stacked results are stored at it
     axis = Axis(0, body.fresh("i"), tuple(range(rank)), shape, 0, ragged(extent, block))
     body.axes = [axis, Axis(-1, counter, (rank,), (scan.length,), 1, False, True)]

@@ -22,8 +22,8 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
     lead = reverse.lead
     number = ir.fresh_number()
     order, outside = ir.inside(node)
-    step = ir.intern(ir.Step("number", number, 0, "i64", ()))
     forward_step = next((x for x in order if isinstance(x, ir.Step) and x.kind == "number"), None)
+    step = ir.intern(ir.Step("number", number, 0, "i64", (), ir.counter_of(node)))
     carried = [x for x in order if isinstance(x, ir.Step) and x.kind == "carry"]
     floats = [j for j, c in enumerate(node.carries) if is_float(c.dtype)]
     names = {x.place: f"d_{x.name}" for x in carried if x.name}

@@ -158,7 +158,7 @@ def without(shape: Sequence[Size], axes: frozenset[int]) -> tuple[Size, ...]:
 def number_of(scan: ir.Scan) -> ir.Step:
     """The number of the step of a loop."""
     numbers = (x for x in ir.inside(scan)[0] if isinstance(x, ir.Step) and x.scan == scan.number and x.kind == "number")
-    return next(numbers, None) or ir.intern(ir.Step("number", scan.number, 0, "i64", ()))
+    return next(numbers, None) or ir.intern(ir.Step("number", scan.number, 0, "i64", (), ir.counter_of(scan)))
 
 
 def is_costly(node: ir.Node) -> bool:

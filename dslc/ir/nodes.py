@@ -482,6 +482,12 @@ def inside(scan: Scan) -> tuple[list[Node], list[Node]]:
     return order, list(outside)
 
 
+def counter_of(scan: Scan) -> str:
+    """What counts the steps of a scan: the index of the spec's loop, or else `l` for layers and `t` for time."""
+    steps = (x for x in inside(scan)[0] if isinstance(x, Step) and x.scan == scan.number and x.kind == "number")
+    return next((x.name for x in steps if x.name), "l" if scan.name == "layers" else "t")
+
+
 def schedule(roots: tuple[Node, ...]) -> list[Node]:
     """All nodes that the roots need, each once, arguments first."""
     order: list[Node] = []

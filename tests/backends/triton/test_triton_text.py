@@ -265,6 +265,43 @@ def loops(text: str, function: str) -> list[int]:
     return found
 
 
+REPEATED = """
+model repeated(x: f32[N, 8]) -> y: [N, 8]:
+    h = x
+    for depth in 0..3:
+        h = h |> dense(8) |> tanh
+    y = h
+
+train repeated(x):
+    loss = mean(repeated(x)^2)
+    minimize loss
+    using sgd(lr = 0.1)
+"""
+
+
+def counted(text: str) -> list[tuple[str, str]]:
+    """Counters of host loops that launches in them pass on: what the host calls them, and what the kernel does."""
+    names = {k.name: [a.arg for a in k.args.args] for k in kernels(text)}
+    found = []
+    for loop in (x for x in ast.walk(ast.parse(text)) if isinstance(x, ast.For) and isinstance(x.target, ast.Name)):
+        for call in (x for s in loop.body for x in ast.walk(s) if isinstance(x, ast.Call)):
+            kernel = names.get(ast.unparse(call.func).split("[")[0], [])
+            given = zip(call.args, kernel, strict=False)
+            found += [(x.id, name) for x, name in given if isinstance(x, ast.Name) and x.id == loop.target.id]
+    return found
+
+
+@pytest.mark.parametrize(("name", "counters"), [("transformer/gpt", {"l"}), ("recurrent/gru", {"t"})])
+def test_kernels_call_the_counter_of_a_loop_what_the_host_calls_it(name: str, counters: set[str]) -> None:
+    assert set(counted(module_text(name))) == {(x, x) for x in counters}
+
+
+def test_kernels_call_the_counter_of_a_loop_what_the_spec_calls_it(tmp_path: Path) -> None:
+    spec = tmp_path / "repeated.dsl"
+    spec.write_text(REPEATED.lstrip(), encoding="utf-8")
+    assert set(counted(compile_text(spec, "triton"))) == {("depth", "depth")}
+
+
 def test_a_transformer_block_is_7_kernels_forward_and_16_backward() -> None:
     text = compile_text(ROOT / "specs/transformer/gpt.dsl", "triton")
     assert loops(text, "forward") == [7]
