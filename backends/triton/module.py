@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -61,20 +62,20 @@ def generate(
     files = [(SAVE_WITH_STATE if unit.states else SAVE).strip(), STORED.strip()]
     save, load = files if dtype in HALVES else map(in_one_dtype, files)
     blocks += [save, "# ---- arguments ----\n\n\n" + ENTRY.strip() + "\n\n\n" + load]
-    header = (
-        f'"""{model.name}, compiled by dslc from {source}: needs torch and triton."""\n\n'
-        "import math\n\nimport torch\nimport triton\nimport triton.language as tl"
-    )
     kernels = list(registry.texts.values())
     helpers = helper_texts(registry.helpers)
-    parts = [header]
+    parts: list[str] = []
     if helpers:
         parts.append("# ---- functions that kernels call ----\n\n\n" + "\n\n\n".join(helpers))
     if kernels:
         parts.append("# ---- kernels ----\n\n\n" + "\n\n\n".join(kernels))
     parts.append("# ---- the model ----\n\n\n" + "\n\n\n".join(b.strip("\n") for b in blocks))
     parts.append(manifest(registry, functions))
-    return "\n\n\n".join(parts) + "\n"
+    body = "\n\n\n".join(parts)
+    title = f'"""{model.name}, compiled by dslc from {source}: needs torch and triton."""'
+    standard = ["import math", ""] if re.search(r"(?<![\w.])math\.", body) else []
+    header = [title, "", *standard, "import torch", "import triton", "import triton.language as tl"]
+    return "\n".join(header) + f"\n\n\n{body}\n"
 
 
 def host_functions(

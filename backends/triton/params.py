@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dslc.backends.triton.host import Host, Registry
 from dslc.backends.triton.numbers import number
 from dslc.backends.triton.text import HALF, size_code
@@ -104,48 +106,75 @@ def below(name, value, limit):
         raise ValueError(f"{name}: expected 0 <= value < {limit}, found {value[at].item()} at {at}")
 '''
 
-INIT = '''
-def init(seed=0, device=None):
-    """Fresh parameters; the same seed gives the same ones."""
-    device = device or default_device()
-    params = {}
-    for number, (name, (shape, kind, *numbers)) in enumerate(PARAMS.items()):
-        count = math.prod(shape)
-        value = torch.zeros(shape, dtype=FLOAT, device=device)
-        offset, scale, normal = 0.0, 0.0, False
-        match kind:
-            case "ones":
-                offset = 1.0
-            case "constant":
-                offset = numbers[0]
-            case "glorot":
-                scale = math.sqrt(6.0 / (numbers[0] + numbers[1]))
-            case "he":
-                scale, normal = math.sqrt(2.0 / numbers[0]), True
-            case "lecun":
-                scale, normal = math.sqrt(1.0 / numbers[0]), True
-            case "normal":
-                scale, normal = numbers[0] if numbers else 1.0, True
-            case "uniform":
-                low, high = (-1.0, 1.0) if not numbers else numbers if len(numbers) == 2 else (-numbers[0], numbers[0])
-                offset, scale = 0.5 * (low + high), 0.5 * (high - low)
-            case "orthogonal":
-                scale, normal = 1.0, True
-            case "identity":
-                value.fill_diagonal_(1.0)
-        if scale != 0.0:
-            grid = (triton.cdiv(count, 1024),)
-            init_values[grid](value, seed, number, count, normal, offset, scale, BLOCK=1024)
-        elif offset != 0.0:
-            value.fill_(offset)
-        if kind == "orthogonal":
-            rows, columns = max(shape), min(shape)
-            tall = value.view(rows, columns)
-            gain = numbers[0] if numbers else 1.0
-            orthonormal[(1,)](tall, rows, columns, gain, BLOCK=triton.next_power_of_2(rows))
-            value = (tall if shape[0] >= shape[1] else tall.t()).contiguous()
-        params[name] = value.to(DTYPE)
-'''
+#: the device functions that draw the entries of a parameter, and how `init` launches one
+UNIFORM, NORMAL = "uniform_values", "normal_values"
+LAUNCHED = (UNIFORM, NORMAL, "orthonormal")
+LAUNCH = "{}[grid](value, seed, number, count, {}, {}, BLOCK=1024)"
+
+#: what each initialiser does with `value`, which is 0; `{numbers}` is what its numbers in the table mean
+INITIALISERS: dict[str, list[str]] = {
+    "zeros": [],
+    "given": [],
+    "ones": ["value.fill_(1.0)"],
+    "constant": ["value.fill_(numbers[0])"],
+    "glorot": ["scale = math.sqrt(6.0 / (numbers[0] + numbers[1]))", LAUNCH.format(UNIFORM, "0.0", "scale")],
+    "he": [LAUNCH.format(NORMAL, "0.0", "math.sqrt(2.0 / numbers[0])")],
+    "lecun": [LAUNCH.format(NORMAL, "0.0", "math.sqrt(1.0 / numbers[0])")],
+    "normal": ["scale = {numbers}", LAUNCH.format(NORMAL, "0.0", "scale")],
+    "uniform": [
+        "low, high = {numbers}",
+        LAUNCH.format(UNIFORM, "0.5 * (low + high)", "0.5 * (high - low)"),
+    ],
+    "orthogonal": [
+        LAUNCH.format(NORMAL, "0.0", "1.0"),
+        "rows, columns, gain = max(shape), min(shape), {numbers}",
+        "tall = value.view(rows, columns)",
+        "orthonormal[(1,)](tall, rows, columns, gain, BLOCK=triton.next_power_of_2(rows))",
+        "value = (tall if shape[0] >= shape[1] else tall.t()).contiguous()",
+    ],
+    "identity": ["value.fill_diagonal_(1.0)"],
+}
+
+#: what the numbers of an initialiser mean, by how many there are
+NUMBERS = {
+    "normal": ["1.0", "numbers[0]"],
+    "uniform": ["(-1.0, 1.0)", "(-numbers[0], numbers[0])", "numbers"],
+    "orthogonal": ["1.0", "numbers[0]"],
+}
+
+
+def init_lines(counts: Mapping[str, set[int]], dtype: str) -> list[str]:
+    """`init` for parameters with these initialisers, each with the counts of numbers that it is given.
+
+    >>> print(*init_lines({"zeros": {0}, "ones": {0}}, "DTYPE")[-5:], sep="\\n")
+            value = torch.zeros(shape, dtype=DTYPE, device=device)
+            match kind:
+                case "ones":
+                    value.fill_(1.0)
+            params[name] = value
+    """
+    lines = ["def init(seed=0, device=None):", '    """Fresh parameters; the same seed gives the same ones."""']
+    if not counts:
+        return [*lines, "    params = {}"]
+    cases: list[str] = []
+    for kind in (x for x, done in INITIALISERS.items() if done and x in counts):
+        found = sorted(counts[kind])
+        texts = [NUMBERS[kind][k] for k in found] if kind in NUMBERS else [""]
+        tests = [f"len(numbers) == {k}" if k else "not numbers" for k in found]
+        choices = [f"{x} if {test} else " for x, test in zip(texts[:-1], tests, strict=False)]
+        cases.append(f'    case "{kind}":')
+        cases += [f"        {x.replace('{numbers}', ''.join(choices) + texts[-1])}" for x in INITIALISERS[kind]]
+    code = "\n".join(cases)
+    draws = "[grid]" in code
+    entry = f"name, (shape, {'kind, ' if cases else ''}*{'numbers' if 'numbers' in code else '_'})"
+    lines += ["    device = device or default_device()", "    params = {}"]
+    entry, table = (f"number, ({entry})", "enumerate(PARAMS.items())") if draws else (entry, "PARAMS.items()")
+    lines.append(f"    for {entry} in {table}:")
+    lines.append(f"        value = torch.zeros(shape, dtype={dtype}, device=device)")
+    if draws:
+        lines += ["        count = math.prod(shape)", "        grid = (triton.cdiv(count, 1024),)"]
+    lines += [f"        {x}" for x in (["match kind:", *cases] if cases else [])]
+    return [*lines, f"        params[name] = value{'' if dtype == 'DTYPE' else '.to(DTYPE)'}"]
 
 
 def in_one_dtype(text: str) -> str:
@@ -182,9 +211,12 @@ def parameter_table(registry: Registry, unit: Unit) -> str:
 
 def init_functions(registry: Registry, unit: Unit) -> list[str]:
     """`init`, with the parameters that the spec gives a formula, and `init_state`."""
-    registry.helpers |= {"draw", "init_values", "orthonormal"}
     wide = registry.shown("f32")
-    lines = [in_one_dtype(INIT.strip()) if wide == "DTYPE" else INIT.strip()]
+    counts: dict[str, set[int]] = {}
+    for declaration in unit.params.values():
+        counts.setdefault(declaration.initializer, set()).add(len(declaration.init_args))
+    lines = init_lines(counts, "DTYPE" if wide == "DTYPE" else "FLOAT")
+    registry.helpers |= {x for x in LAUNCHED if f"{x}[" in "\n".join(lines)}
     for path, declaration in unit.params.items():
         if declaration.value is not None:
             lines += given(registry, unit, path, declaration)
@@ -210,6 +242,7 @@ def given(registry: Registry, unit: Unit, path: str, declaration: p.ParamDecl) -
     node = ir.comp(shape, value, name=path)
     (node,) = inlined([node])
     host = Host(registry)
+    host.taken |= {*LAUNCHED, "enumerate"}  # which the lines before need
     host.indent = 1
     host.run(scheduled([node]))
     as_kept = ".to(DTYPE)" if registry.dtype in HALF else ""

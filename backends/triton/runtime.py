@@ -395,16 +395,20 @@ def zeta(s, x):
 
 
 @triton.jit
-def init_values(out_ptr, seed, number, count: tl.int64, normal: tl.constexpr, offset, scale, BLOCK: tl.constexpr):
-    """offset + scale * u, u uniform in [-1, 1) or standard normal."""
+def uniform_values(out_ptr, seed, number, count: tl.int64, offset, scale, BLOCK: tl.constexpr):
+    """offset + scale * u, u uniform in [-1, 1)."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    u = draw(seed, number, i, 0)
-    if normal:
-        v = draw(seed, number, i, 1)
-        u = tl.sqrt(-2.0 * tl.log(tl.maximum(u, 1e-7))) * tl.cos(6.283185307179586 * v)
-    else:
-        u = 2.0 * u - 1.0
+    u = 2.0 * draw(seed, number, i, 0) - 1.0
     tl.store(out_ptr + i, offset + scale * u, mask=i < count)
+
+
+@triton.jit
+def normal_values(out_ptr, seed, number, count: tl.int64, offset, scale, BLOCK: tl.constexpr):
+    """offset + scale * z, z standard normal."""
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    u, v = draw(seed, number, i, 0), draw(seed, number, i, 1)
+    z = tl.sqrt(-2.0 * tl.log(tl.maximum(u, 1e-7))) * tl.cos(6.283185307179586 * v)
+    tl.store(out_ptr + i, offset + scale * z, mask=i < count)
 
 
 @triton.jit

@@ -265,6 +265,50 @@ def loops(text: str, function: str) -> list[int]:
     return found
 
 
+@pytest.mark.parametrize("name", SOME)
+def test_a_module_holds_only_the_initialisers_and_device_functions_that_it_uses(name: str) -> None:
+    text = module_text(name)
+    body = ast.parse(text).body
+    table = text[text.index("PARAMS = {") : text.index("def init(")]
+    cases = re.findall(r'case "(\w+)":', text)
+    assert all(f'"{kind}"' in table for kind in cases), cases
+    used = {x.id for top in body for x in ast.walk(top) if isinstance(x, ast.Name)}
+    assert {x.name for x in body if is_kernel(x) and isinstance(x, ast.FunctionDef)} <= used
+
+
+EVERY = """
+model every(x: f32[N, 3]) -> y: [N, 3]:
+    param a: [3, 3] ~ {}
+    param b: [3] ~ {}
+    y[n, j] = x[n, i] * a[i, j] + b[j]
+"""
+
+
+@pytest.mark.parametrize(
+    ("initialisers", "lines"),
+    [
+        (("identity", "zeros"), ["value.fill_diagonal_(1.0)"]),
+        (("zeros", "constant(0.5)"), ["value.fill_(numbers[0])"]),
+        (("normal", "zeros"), ["scale = 1.0"]),
+        (("normal(0.1)", "normal(0.2)"), ["scale = numbers[0]"]),
+        (("normal(0.1)", "normal"), ["scale = 1.0 if not numbers else numbers[0]"]),
+        (("uniform(0, 1)", "zeros"), ["low, high = numbers"]),
+        (("uniform(0, 1)", "uniform(1)"), ["low, high = (-numbers[0], numbers[0]) if len(numbers) == 1 else numbers"]),
+    ],
+)
+def test_init_asks_only_for_what_the_table_leaves_open(
+    initialisers: tuple[str, str], lines: list[str], tmp_path: Path
+) -> None:
+    spec = tmp_path / "every.dsl"
+    spec.write_text(EVERY.lstrip().format(*initialisers), encoding="utf-8")
+    text = compile_text(spec, "triton")
+    host = text[text.index("def init(") : text.index("def forward(")]
+    for line in lines:
+        assert f" {line}\n" in host
+    assert ("numbers" in host) == ("numbers" in lines[0])
+    assert ("math" in text) == ("uniform" in text or "normal" in text)
+
+
 REPEATED = """
 model repeated(x: f32[N, 8]) -> y: [N, 8]:
     h = x
