@@ -17,6 +17,7 @@ from dslc.diagnostics.report import Diagnostic, Label, Reporter, SpecError
 from dslc.frontend import Checked, check_file
 from dslc.ir.build import Refusal
 from dslc.ir.interning import compilation
+from dslc.ops.dtypes import KEPT
 from dslc.source import NOWHERE, Span
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ def compile_text(
     if backend == "numpy" and dtype == "bf16":
         raise ValueError("NumPy has no bfloat16: take the dtype f32 or f16, or the backend triton")
     generate, cannot_lower = backend_of(backend)
+    if dtype not in KEPT:
+        *others, last = map(repr, KEPT)
+        raise ValueError(f"there is no dtype {dtype!r} for parameters; expected {', '.join(others)} or {last}")
     checked = check_file(path, settings)
     if checked.program is None:
         raise SpecError(checked.errors)

@@ -21,6 +21,18 @@ from dslc.compiler import compile_text
 ROOT = Path(__file__).parents[1]
 SPECS = sorted(str(p) for p in (ROOT / "specs").glob("*/*.dsl"))
 
+
+@pytest.mark.parametrize("backend", ["numpy", "triton"])
+def test_an_unknown_dtype_is_refused_with_those_that_there_are(backend: str) -> None:
+    with pytest.raises(ValueError, match="no dtype 'f8' for parameters; expected 'f32', 'f64', 'f16' or 'bf16'"):
+        dslc.compile(ROOT / "specs/mlp/mlp.dsl", backend, "f8")
+
+
+def test_an_unknown_backend_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ValueError, match="no backend 'jax'; expected 'numpy' or 'triton'"):
+        dslc.compile(ROOT / "specs/mlp/mlp.dsl", "jax")
+
+
 #: compiles specs in processes of their own and in one process in both orders; prints which texts differ
 DIFFERENT = """
 import hashlib, json, os, sys

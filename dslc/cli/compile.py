@@ -8,13 +8,12 @@ import click
 
 from dslc.cli.arguments import SET
 from dslc.cli.output import tell
+from dslc.ops.dtypes import KEPT
 
 SPEC = click.argument("spec", metavar="SPEC", type=click.Path(path_type=Path))
-#: the floats that every backend has; bfloat16 is one that NumPy lacks
-FLOATS = ("f32", "f64", "f16")
 DTYPE_HELP = "The float that parameters are kept in; f16 and bf16 are computed with in f32."
-DTYPE = click.option("--dtype", type=click.Choice([*FLOATS, "bf16"]), default="f32", help=DTYPE_HELP)
-DTYPE_OF_NUMPY = click.option("--dtype", type=click.Choice(FLOATS), default="f32", help=DTYPE_HELP)
+DTYPE = click.option("--dtype", type=click.Choice(KEPT), default="f32", help=DTYPE_HELP)
+DTYPE_OF_NUMPY = click.option("--dtype", type=click.Choice(KEPT[:-1]), default="f32", help=DTYPE_HELP)
 BACKENDS = ("numpy", "triton")
 BACKEND = click.option(
     "-b", "--backend", type=click.Choice(BACKENDS), default="numpy", help="What the module computes with."

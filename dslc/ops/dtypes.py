@@ -7,6 +7,8 @@ Dtype = str
 FLOATS = ("float", "f16", "bf16", "f32", "f64")
 INTS = ("i32", "i64")
 DTYPES = (*FLOATS, *INTS, "bool")
+#: the floats in which a module can keep its parameters; NumPy lacks the last
+KEPT = ("f32", "f64", "f16", "bf16")
 
 
 def is_float(dtype: Dtype) -> bool:
