@@ -176,7 +176,9 @@ def static_argument(scope: Scope, formal: t.Formal, kind: str, given: Given, val
     frame = scope.frame
     if val.static is None:
         what = f"the argument `{formal.name}`"
-        frame.report(kinds.STATIC_NEEDED(Label(given.span), what=what))
+        mixed = static_values.is_mixed(val.expr)
+        help = static_values.without_point(frame, val.expr, kind != "float") if mixed else None
+        frame.report(kinds.STATIC_NEEDED(Label(given.span), what=what, help=help))
         return None
     value: StaticValue | None = val.static
     wrong = False

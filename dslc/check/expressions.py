@@ -193,7 +193,9 @@ def arithmetic(scope: Scope, op: str, operands: list[Operand]) -> Val:
         return NOTHING
     (left_node, left), (right_node, right) = operands
     span = left_node.span.to(right_node.span)
-    if left.static is not None and right.static is not None:
+    known = left.static is not None and right.static is not None
+    if known and not static_values.is_formula(op, left.static, right.static):
+        assert left.static is not None and right.static is not None
         static = static_values.fold(scope, op, left.static, right.static, span)
         return NOTHING if static is None else Val(static=static)
     dtype = joint_dtype([left, right])

@@ -8,9 +8,7 @@ from dslc import decimals
 from dslc.check import expressions, wording
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
-from dslc.check.program import (
-    SizeValue,
-)
+from dslc.check.program import Apply, Constant, Expr, SizeValue
 from dslc.check.values import (
     StaticValue,
     Val,
@@ -45,6 +43,15 @@ def fold_compare(frame: Frame, op: str, a: StaticValue, b: StaticValue) -> bool 
     return table[op]
 
 
+def is_formula(op: str, a: StaticValue | None, b: StaticValue | None) -> bool:
+    """Is this a number that is known when a module runs: of a float and an open size, as `0.5 * N` and `N^0.5`?"""
+    if not any(isinstance(x, Polynomial) and not x.is_number for x in (a, b)) or (op == "/" and b == 0):
+        return False
+    if op == "^" and not isinstance(a, float):
+        return isinstance(b, float) or (isinstance(b, int) and b < 0) or (isinstance(b, Polynomial) and b.is_number)
+    return op not in ("//", "%") and (isinstance(a, float) or isinstance(b, float))
+
+
 def fold(scope: Scope, op: str, a: StaticValue, b: StaticValue, span: Span) -> StaticValue | None:
     """Arithmetic on numbers known at compile time: exact on whole numbers and sizes, bounded in size."""
     frame = scope.frame
@@ -59,12 +66,7 @@ def fold(scope: Scope, op: str, a: StaticValue, b: StaticValue, span: Span) -> S
         frame.report(kinds.WHOLE_EXPECTED(Label(span), op=op))
         return None
     if not exact:
-        x, y = _as_float(a), _as_float(b)
-        if x is None or y is None:
-            help = _whole_quotient(frame, op, a, b)
-            frame.report(kinds.STATIC_NEEDED(Label(span), what="this mix of a float and a size", help=help))
-            return None
-        return decimals.fold(op, x, y)
+        return decimals.fold(op, _as_float(a), _as_float(b))
     assert not isinstance(a, float) and not isinstance(b, float)
     if op == "+":
         return tidy(a + b)
@@ -83,20 +85,39 @@ def fold(scope: Scope, op: str, a: StaticValue, b: StaticValue, span: Span) -> S
     return quotient(a, b)
 
 
-def _whole_quotient(frame: Frame, op: str, a: StaticValue, b: StaticValue) -> str:
-    """Advice for `K / 2.0` and `0.5 * K`, which are no sizes as long as K is not known."""
-    size, number = (b, a) if isinstance(a, float) else (a, b)
-    divisor = 0.0
-    if isinstance(number, float) and number:
-        divisor = 1 / number if op == "*" else number if op == "/" and size is a else 0.0
-    if isinstance(size, Polynomial) and divisor.is_integer() and divisor >= 2:
-        return f"sizes are whole: write `{frame.show(size)} // {int(divisor)}`, which rounds down"
-    return "sizes are whole: write the number without a point"
+def is_mixed(expr: Expr | None) -> bool:
+    """Is a value made of floats and open sizes alone, as `0.5 * N`?"""
+    found, stack = False, [expr]
+    while stack:
+        match stack.pop():
+            case Apply(op, args) if op in ("+", "-", "*", "/", "^", "neg"):
+                found, stack = True, [*stack, *args]
+            case Constant() | SizeValue():
+                pass
+            case _:
+                return False
+    return found
 
 
-def _as_float(value: StaticValue) -> float | None:
-    if isinstance(value, Polynomial):
-        return float(value) if value.is_number else None
+def without_point(frame: Frame, expr: Expr | None, whole: bool = True) -> str:
+    """Advice for `K / 2.0` and `0.5 * K`, which are no sizes, and not known, as long as K is not known."""
+    general = "sizes are whole: write the number without a point" if whole else "write the number without a point"
+    match expr:
+        case Apply("*", (Constant(number), SizeValue(size)) | (SizeValue(size), Constant(number))) if number:
+            divisor = 1 / number
+        case Apply("/", (SizeValue(size), Constant(number))):
+            divisor = float(number)
+        case _:
+            return general
+    if not divisor.is_integer() or divisor < 2:
+        return general
+    text = f"({frame.show(size)})" if isinstance(size, Polynomial) and size.is_Add else frame.show(size)
+    if not whole:
+        return f"write `{text} / {int(divisor)}`, a number made of sizes"
+    return f"sizes are whole: write `{text} // {int(divisor)}`, which rounds down"
+
+
+def _as_float(value: StaticValue) -> float:
     assert not isinstance(value, str)
     return float(value)
 
@@ -109,12 +130,8 @@ def _power(scope: Scope, a: StaticValue, b: StaticValue, span: Span) -> StaticVa
         or (isinstance(b, int) and b < 0)
         or (isinstance(b, Polynomial) and b.is_number)
     ):
-        x, y = _as_float(a), _as_float(b)
-        if x is None or y is None:
-            frame.report(kinds.STATIC_NEEDED(Label(span), what="this power"))
-            return None
         try:
-            value = math.pow(x, y)
+            value = math.pow(_as_float(a), _as_float(b))
         except (ValueError, OverflowError, ZeroDivisionError):
             frame.report(kinds.NUMBER_TOO_LARGE(Label(span), limit="1.797e308", found=span.text))
             return None
@@ -141,6 +158,11 @@ def as_size(scope: Scope, node: t.Expr, least: int | None = 1, what: str = "a si
         return None
     if val.static is None and isinstance(val.expr, SizeValue):
         val = Val(static=val.expr.size)
+    if val.static is None and is_mixed(val.expr):
+        help = without_point(scope.frame, val.expr)
+        what = "this mix of a float and a size"
+        scope.frame.report(kinds.STATIC_NEEDED(Label(node.span), what=what, help=help))
+        return None
     if val.static is None or isinstance(val.static, str | bool):
         scope.frame.report(
             kinds.SIZE_EXPECTED(Label(node.span), what=what, found=expressions.describe(scope.frame, val))

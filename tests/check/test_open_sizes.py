@@ -1,0 +1,69 @@
+"""Sizes that only a run knows, as numbers in formulas: with floats too, where no size is wanted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dslc
+from dslc.frontend import check_text
+
+FORMULAS = {
+    "0.5 * N": lambda n: 0.5 * n,
+    "N * 0.5 + 1": lambda n: n * 0.5 + 1,
+    "(N + 1) / 2.0": lambda n: (n + 1) / 2,
+    "0.5 - N": lambda n: 0.5 - n,
+    "1.0 / N": lambda n: 1 / n,
+    "sqrt(0.5 * N)": lambda n: np.sqrt(0.5 * n),
+    "N^0.5": lambda n: n**0.5,
+    "N^(1/2)": lambda n: n**0.5,
+    "N^-1": lambda n: 1 / n,
+    "1.5^N": lambda n: 1.5**n,
+}
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_a_float_and_an_open_size_are_a_number(formula: str, tmp_path: Path) -> None:
+    spec = tmp_path / "scaled.dsl"
+    spec.write_text(f"model scaled(x: f32[N]) -> y: [N]:\n    y[n] = x[n] * ({formula})\n", encoding="utf-8")
+    module = dslc.compile(spec, dtype="f64")
+    x = np.array([1.0, -2.0, 3.0, 0.5, 7.0])
+    np.testing.assert_allclose(module.forward({}, x), x * FORMULAS[formula](5), rtol=1e-15)
+
+
+def helps(text: str) -> list[tuple[str, str | None]]:
+    return [(d.code, d.help) for d in check_text(text).diagnostics]
+
+
+@pytest.mark.parametrize(
+    ("size", "help"),
+    [
+        ("K / 2.0", "sizes are whole: write `K // 2`, which rounds down"),
+        ("0.5 * (K + 1)", "sizes are whole: write `(K + 1) // 2`, which rounds down"),
+        ("0.3 * K", "sizes are whole: write the number without a point"),
+    ],
+)
+def test_it_is_no_size(size: str, help: str) -> None:
+    text = f"fn f(x: [N, K]) -> y:\n    y[n, j] = x[n, 0] * j where j = {size}\n"
+    assert helps(text) == [("E0406", help)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "help"),
+    [
+        ("float", "write `N / 2`, a number made of sizes"),
+        ("int", "sizes are whole: write `N // 2`, which rounds down"),
+    ],
+)
+def test_it_is_no_argument_that_must_be_known(kind: str, help: str) -> None:
+    scaled = f"layer scaled(x: [N], a: {kind}) -> y: [N]:\n    y = x * a\n"
+    model = "model m(x: f32[N]) -> y: [N]:\n    y = scaled(x, {})\n"
+    assert helps(scaled + model.format("0.5 * N")) == [("E0406", help)]
+    written = help.split("`")[1]
+    assert helps(scaled + model.format(written)) == []
+
+
+def test_division_by_nothing_is_still_noticed() -> None:
+    assert [code for code, _ in helps("model m(x: f32[N]) -> y: [N]:\n    y = x * (N / 0.0)\n")] == ["E0345"]
