@@ -69,6 +69,27 @@ def norm(s: ir.Op) -> ir.Scalar | None:
     return mul(_scale(ir.read(peak, inside.places)), root)
 
 
+def root_by_quotient(s: ir.Op) -> ir.Scalar | None:
+    """a / rsqrt(x) = a / x^(-1/2) = a sqrt(x)"""
+    inner = seen(s.args[1], "rsqrt", "^", "pow")
+    if inner is None or (inner.name != "rsqrt" and constant(inner.args[1]) != -0.5):
+        return None
+    return mul(s.args[0], ir.op("sqrt", inner.args[:1], inner.dtype))
+
+
+def root_by_logarithm(s: ir.Op) -> ir.Scalar | None:
+    """exp(log(x) / 2) = sqrt(x)"""
+    half = seen(s.args[0], "/", "*")
+    if half is None:
+        return None
+    pairs = [(half.args, 2.0)] if half.name == "/" else [(half.args, 0.5), (half.args[::-1], 0.5)]
+    for (a, b), factor in pairs:
+        log = seen(a, "log")
+        if log is not None and constant(b) == factor:
+            return ir.op("sqrt", log.args, log.dtype)
+    return None
+
+
 def _scale(m: ir.Scalar) -> ir.Scalar:
     """The largest size, where it is a number that one can divide by."""
     m = op("stop_grad", m)

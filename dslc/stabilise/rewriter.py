@@ -28,7 +28,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "log2": (logarithms.log_to_base,),
     "log10": (logarithms.log_to_base,),
     "log1p": (logarithms.softplus, logarithms.log1p_expm1, logarithms.log1p_of_negative),
-    "exp": (logarithms.exp_log, softmax.exp_of_log_share),
+    "exp": (logarithms.exp_log, softmax.exp_of_log_share, moments.root_by_logarithm),
     "+": (complements.one_plus,),
     "-": (
         complements.one_minus, complements.exp_minus_one, complements.centred_sigmoid, complements.hyperbolic_sine,
@@ -37,7 +37,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "*": (complements.product_of_exponentials, softmax.softmax_by_product),
     "/": (
         complements.hyperbolic_tangent, softmax.logistic, complements.quotient_of_exponentials,
-        softmax.softmax, softmax.softmax_over_product,
+        softmax.softmax, softmax.softmax_over_product, moments.root_by_quotient,
     ),
     "^": (moments.hypotenuse, moments.norm, softmax.logistic_power),
     "pow": (moments.hypotenuse, moments.norm, softmax.logistic_power),

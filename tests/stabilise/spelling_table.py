@@ -194,6 +194,12 @@ VECTORS = (
     # norms
     *(over_k(formula, lambda x: mp.sqrt(mp.fsum(v * v for v in x)), "1e200,1e200,3 1e-200,2e-200,0 1,2,3", "norm")
       for formula in ("sqrt(sum[k](x[k]^2))", "norm[k](x[k])", "sum[k](x[k] * x[k])^0.5")),
+    *(over_k(formula, lambda x: mp.sqrt(mp.fsum(v * v for v in x)), "1e200,1e200,3 1e-200,2e-200,0 1,2,3", rule, "norm")
+      for formula, rule in (
+          ("1 / rsqrt(sum[k](x[k]^2))", "root_by_quotient"),
+          ("1 / sum[k](x[k]^2)^-0.5", "root_by_quotient"),
+          ("exp(log(sum[k](x[k]^2)) / 2)", "root_by_logarithm"),
+          ("s = sum[k](x[k]^2)\nl = log(s)\nexp(0.5 * l)", "root_by_logarithm"))),
     over_k("sqrt(mean[k](x[k]^2))", lambda x: mp.sqrt(mp.fsum(v * v for v in x) / 3),
            "1e200,1e200,3 1e-200,2e-200,0 1,2,3", "norm"),
     # variances

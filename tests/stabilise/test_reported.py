@@ -40,6 +40,8 @@ def test_a_branch_that_is_not_taken_has_no_part(formula: str, point: float, expe
 @rows("P07")
 @pytest.mark.parametrize("formula", [
     "norm[k](x[k])", "sqrt(sum[k](x[k]^2))", "sqrt(mean[k](x[k]^2))", "sum[k](abs(x[k]))", "sum[k](x[k]^2)^0.5",
+    "1 / rsqrt(sum[k](x[k]^2))", "3 / rsqrt(mean[k](x[k]^2))", "1 / sum[k](x[k]^2)^-0.5",
+    "exp(log(sum[k](x[k]^2)) / 2)", "exp(log(mean[k](x[k]^2)) * 0.5)", "exp(0.5 * log(sum[k](x[k]^2)))",
 ])  # fmt: skip
 def test_the_gradient_of_a_norm_at_0_is_0(formula: str) -> None:
     assert gradient(f"fn f(x: f64[K]) -> r: []:\n    r = {formula}\n", [0.0, 0.0]) == [[0, 0]]
