@@ -178,9 +178,10 @@ def on_cuda(compiled: Any, arch: int) -> dict[str, int]:
 
 def on_hip(compiled: Any) -> dict[str, int]:
     text = compiled.asm["amdgcn"]
-    found = {k: int(v) for k, v in re.findall(r"\.(vgpr_count|vgpr_spill_count):\s+(\d+)", text)}
+    found = {k: int(v) for k, v in re.findall(r"\.(vgpr_count|[sv]gpr_spill_count):\s+(\d+)", text)}
     return {
         "registers": found["vgpr_count"], "shared": compiled.metadata.shared, "spilled": 4 * found["vgpr_spill_count"],
+        "scalars_in_lanes": found["sgpr_spill_count"],
     }  # fmt: skip
 
 
