@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from dslc.backends.triton import scalars as ops
-from dslc.backends.triton.frame import Axis, CannotLower, product
+from dslc.backends.triton.frame import Axis, CannotLower, bare, product
 from dslc.backends.triton.reads import Reads, conjunction, never_negative
 from dslc.backends.triton.text import (
     ATOM,
@@ -231,7 +231,7 @@ class Body(Reads):
     def select(self, s: ir.Op) -> Text:
         yes, no = (self.exact(self.converted(a, s.dtype)) for a in s.args[1:])
         parts, axes, depth = aligned([self.scalar(s.args[0]), yes, no])
-        return Text(f"tl.where({', '.join(p.code for p in parts)})", axes, ATOM, depth)
+        return Text(f"tl.where({', '.join(bare(p.code) for p in parts)})", axes, ATOM, depth)
 
     def logic(self, s: ir.Op) -> Text:
         parts, axes, depth = aligned([self.scalar(a) for a in s.args])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from dslc.backends.triton.body import Axis, Body, CannotLower, product
 from dslc.backends.triton.kernels import (
@@ -24,9 +25,12 @@ from dslc.backends.triton.kernels import (
 from dslc.backends.triton.text import ATOM, BIT, COMPARE, Text, aligned, is_float, name_of
 
 from dslc.ir import nodes as ir
+from dslc.kernels.contract import factors
 from dslc.kernels.form import Kernel, Member
 from dslc.kernels.group import short
+from dslc.kernels.rescale import Rescaled, rescaled_sums
 from dslc.kernels.split import Split
+from dslc.kernels.vanish import value_given
 from dslc.sizes import Size
 
 
@@ -233,7 +237,10 @@ def reduced(body: Body, node: ir.Comp, tile: Text, axis: Axis) -> Text:
 
 
 def looped(body: Body, kernel: Kernel, axis: Axis, columns: Size) -> None:
-    """Rows that are too long for a tile: one pass over blocks of columns for each reduction that waits for another."""
+    """Rows that are too long for a tile: one pass over blocks of columns for each reduction that waits for another.
+
+    Sums that can be rescaled do not wait for their maximum.
+    """
     waiting = list(kernel.members.values())
     while waiting:
         now = ready(waiting, kernel)
@@ -246,7 +253,9 @@ def looped(body: Body, kernel: Kernel, axis: Axis, columns: Size) -> None:
                     store(body, member, text)
                 waiting.remove(member)
             continue
-        found = one_pass(body, kernel, now, axis, f"0, {body.size(columns)}")
+        scaled = rescaled_sums(now, waiting)
+        now = [m for m in waiting if m in now or m.node in scaled]
+        found = one_pass(body, kernel, now, axis, f"0, {body.size(columns)}", scaled)
         for m in now:
             if m.node in found and m.node in kernel.stored:
                 store(body, m, found[m.node])
@@ -267,16 +276,29 @@ def ready(waiting: list[Member], kernel: Kernel) -> list[Member]:
     return out
 
 
-def one_pass(body: Body, kernel: Kernel, members: list[Member], axis: Axis, limits: str) -> dict[ir.Node, Text]:
-    """One run over blocks of columns; gives the reductions that it makes."""
+def one_pass(
+    body: Body,
+    kernel: Kernel,
+    members: list[Member],
+    axis: Axis,
+    limits: str,
+    scaled: Mapping[ir.Node, Rescaled] = MappingProxyType({}),
+) -> dict[ir.Node, Text]:
+    """One run over blocks of columns; gives the reductions that it makes.
+
+    Most are made entry by entry, and brought together at the end. Those that are rescaled, and their maxima, are
+    known for each row after each block.
+    """
     has_rows = any(a.number == 0 and not a.single for a in body.axes)
-    shape = "(BLOCK_ROWS, BLOCK_COLUMNS)" if has_rows else "(BLOCK_COLUMNS,)"
     tile_axes = (0, 1) if has_rows else (1,)
+    by_row = {*scaled, *(x.peak.node for x in scaled.values())}
     totals: dict[ir.Node, tuple[str, ...]] = {}
     for m in members:
         if m.node.op is None:
             continue
-        name = body.fresh(f"{name_of(m.node)}_so_far")
+        blocks = [*(["BLOCK_ROWS"] if has_rows else []), *([] if m.node in by_row else ["BLOCK_COLUMNS"])]
+        shape = f"({', '.join(blocks)}{',' if len(blocks) == 1 else ''})"
+        name = body.fresh(name_of(m.node) if m.node in by_row else f"{name_of(m.node)}_so_far")
         integral = not is_float(m.body.dtype)
         kind = "tl.int64" if integral else "tl.float64" if "f64" in (m.body.dtype, body.dtype) else "tl.float32"
         if m.node.op in ("any", "all"):
@@ -291,6 +313,8 @@ def one_pass(body: Body, kernel: Kernel, members: list[Member], axis: Axis, limi
     body.open(f"for {start} in range({limits}, BLOCK_COLUMNS):")
     axis.depth = len(body.scopes) - 1
     body.line(f"{axis.name} = {start} + tl.arange(0, BLOCK_COLUMNS)")
+    growths: dict[ir.Node, str] = {}
+    outside: dict[ir.Scalar, float | bool | None] = {}
     for m in members:
         text = body.scalar(m.body)
         if m.node.op is None:
@@ -299,19 +323,78 @@ def one_pass(body: Body, kernel: Kernel, members: list[Member], axis: Axis, limi
             if m.node in kernel.stored:
                 store(body, m, text)
             continue
+        if m.node in by_row:
+            (name,) = totals[m.node]
+            value = reduced(body, m.node, bounded_tile(body, m, text, axis, kernel, name, outside), axis)
+            if m.node in scaled:
+                body.line(f"{name} = {name} * {growths[scaled[m.node].peak.node]} + {value.code}")
+            else:
+                growths[m.node] = taken_in(body, m, Text(name, tile_axes[:-1]), value, scaled)
+            continue
         tile = aligned([masked_tile(body, m.node, m, text, axis, kernel), Text("", tile_axes)])[0][0]
         accumulate(body, m.node, totals[m.node], tile, axis, tile_axes)
     body.close()
     for node, text in list(body.values.items()):
         if text.depth > 0:
             del body.values[node]
-            body.lazy[node] = kernel.members[node].body
+            if node not in by_row:
+                body.lazy[node] = kernel.members[node].body
     found: dict[ir.Node, Text] = {}
     for m in members:
-        if m.node.op is not None:
+        if m.node in by_row:
+            body.values[m.node] = found[m.node] = Text(totals[m.node][0], tile_axes[:-1])
+        elif m.node.op is not None:
             text = keep_value(body, m.node, finished(body, m.node, totals[m.node], tile_axes, axis))
             body.values[m.node] = found[m.node] = text
     return found
+
+
+def bounded_tile(
+    body: Body,
+    m: Member,
+    tile: Text,
+    axis: Axis,
+    kernel: Kernel,
+    name: str,
+    outside: dict[ir.Scalar, float | bool | None],
+) -> Text:
+    """What a block adds to a reduction, neutral beyond the last column.
+
+    What follows from the masked tile of a maximum is neutral there too, and needs no mask of its own: `outside` has
+    formulas whose value is known there.
+    """
+    if not vanishes(m.body, outside):
+        tile = masked_tile(body, m.node, m, tile, axis, kernel)
+    if m.node.op == "max" and axis.ragged and not tile.code.isidentifier():
+        tile = body.named(f"{name}_tile", tile)
+        body.done[tile.depth][m.body] = tile
+        outside[m.body] = float("-inf")
+    return tile
+
+
+def vanishes(s: ir.Scalar, outside: Mapping[ir.Scalar, float | bool | None]) -> bool:
+    """Is a term of a sum 0 beyond the last column? A factor is, and the others are what they are inside: finite."""
+    parts = [f.scalar for f in factors(s)]
+    zeros = [x for x in parts if value_given(x, outside.get) == 0]
+    return bool(zeros) and not any(x in outside for other in parts if other not in zeros for x in ir.scalars(other))
+
+
+def taken_in(body: Body, m: Member, so_far: Text, value: Text, scaled: Mapping[ir.Node, Rescaled]) -> str:
+    """Let a maximum or minimum take in that of one block; gives what sums that follow it are multiplied by, if any."""
+    assert m.node.op is not None
+    name, axes = so_far.code, so_far.axes
+    after = body.named(f"{name}_next", Text(body.pairwise(m.node.op, name, value.code, m.node.dtype), axes, ATOM, 1))
+    body.values[m.node] = after
+    growth = ""
+    dependants = [x for x in scaled.values() if x.peak is m]
+    if dependants:
+        shift = body.scalar(dependants[0].shift)
+        if not shift.code.isidentifier():
+            shift = body.named("shift", shift)
+            body.done[shift.depth][dependants[0].shift] = shift
+        growth = body.named("growth", Text(f"tl.exp({name} - {shift.code})", axes, ATOM, 1)).code
+    body.line(f"{name} = {after.code}")
+    return growth
 
 
 def accumulate(

@@ -1,8 +1,4 @@
-"""Streaming kernels as text: tiles computed block by block, and reduced as they come.
-
-A sum of exp(z - max z) needs no second pass: when the maximum so far grows from m to m', what was summed with m
-is multiplied by exp(m - m').
-"""
+"""Streaming kernels as text: tiles computed block by block, and reduced as they come."""
 
 from __future__ import annotations
 
@@ -24,15 +20,15 @@ from dslc.backends.triton.kernels import (
     warps_for,
     wish_of,
 )  # fmt: skip
-from dslc.backends.triton.rows import masked_tile, neutral, ready, reduced
+from dslc.backends.triton.rows import bounded_tile, neutral, ready, reduced, taken_in, vanishes
 from dslc.backends.triton.text import ATOM, HALF, Text, atom, name_of, size_code
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
-from dslc.kernels.contract import factors
 from dslc.kernels.form import Kernel, Member
+from dslc.kernels.rescale import Rescaled, rescaled_sums
 from dslc.kernels.sides import contraction_sides
-from dslc.kernels.vanish import triangle, value_given
+from dslc.kernels.vanish import triangle
 
 ROWS, SHORT, COLUMNS = 0, 10, 20
 #: short axes of this length and more take so many registers that a program gets more warps
@@ -121,9 +117,7 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
         for m in maps:
             finish(stream, m, body.scalar(m.body))
         if not maps:
-            scaled = {
-                m.node: found for m in waiting if m not in now and (found := rescaled(m, now, waiting)) is not None
-            }
+            scaled = rescaled_sums(now, waiting)
             now = [m for m in waiting if m in now or m.node in scaled]
             one_pass(stream, now, scaled, size_code(columns))
         waiting = [m for m in waiting if m not in (maps or now)]
@@ -233,41 +227,7 @@ def block_of(stream: Streaming, m: Member) -> Text:
     return body.named(name_of(m.node, "tile"), text)
 
 
-@dataclass
-class Rescaled:
-    """A sum with the factor exp(z - shift) whose maximum is found in the same pass."""
-
-    peak: Member
-    shift: ir.Scalar
-
-
-def rescaled(m: Member, now: list[Member], waiting: list[Member]) -> Rescaled | None:
-    """Can a sum run beside the maximum that it needs? It must be a multiple of exp(z - shift(max z))."""
-    if m.node.op != "sum":
-        return None
-    pending = {x.node for x in waiting if x.node.op is not None}
-    needs = {s.tensor for s in ir.scalars(m.body) if isinstance(s, ir.Read)} & pending
-    if len(needs) != 1:
-        return None
-    peak = next((x for x in now if x.node in needs and x.node.op == "max"), None)
-    if peak is None:
-        return None
-    found: Rescaled | None = None
-    for f in factors(m.body):
-        reads = any(isinstance(s, ir.Read) and s.tensor is peak.node for s in ir.scalars(f.scalar))
-        if not reads:
-            continue
-        s = f.scalar
-        if found is not None or f.below or not (isinstance(s, ir.Op) and s.name == "exp"):
-            return None
-        gap = s.args[0]
-        if not (isinstance(gap, ir.Op) and gap.name == "-" and gap.args[0] is peak.body):
-            return None
-        found = Rescaled(peak, gap.args[1])
-    return found
-
-
-def one_pass(stream: Streaming, members: list[Member], scaled: dict[ir.Comp, Rescaled], columns: str) -> None:
+def one_pass(stream: Streaming, members: list[Member], scaled: Mapping[ir.Node, Rescaled], columns: str) -> None:
     """One run over the columns."""
     body, axis = stream.body, stream.columns
     names: dict[ir.Node, str] = {}
@@ -291,28 +251,15 @@ def one_pass(stream: Streaming, members: list[Member], scaled: dict[ir.Comp, Res
             dot_step(stream, m, name, grown, outside)
             continue
         tile = body.scalar(m.body)
-        if not vanishes(m.body, outside):
-            tile = masked_tile(body, m.node, m, tile, axis, stream.kernel)
-        if m.node.op == "max" and axis.ragged and not tile.code.isidentifier():
-            # what follows from the masked tile is neutral outside too
-            tile = body.named(f"{name}_tile", tile)
-            body.done[tile.depth][m.body] = tile
-            outside[m.body] = float("-inf")
+        tile = bounded_tile(body, m, tile, axis, stream.kernel, name, outside)
         value = reduced(body, m.node, tile, axis)
         if m.node.op == "sum":
             grown = name if m.node not in scaled else f"{name} * {factors_[scaled[m.node].peak.node]}"
             body.line(f"{name} = {grown} + {value.code}")
             continue
-        dependants = [x for x in scaled.values() if x.peak is m]
-        after = body.named(
-            f"{name}_next", Text(body.pairwise(m.node.op, name, value.code, m.node.dtype), (ROWS,), ATOM, 1)
-        )
-        body.values[m.node] = after
-        if dependants:
-            shift = body.scalar(dependants[0].shift)
-            growth = body.named("growth", Text(f"tl.exp({name} - {shift.code})", (ROWS,), ATOM, 1))
-            factors_[m.node] = growth.code
-        body.line(f"{name} = {after.code}")
+        growth = taken_in(body, m, Text(name, (ROWS,)), value, scaled)
+        if growth:
+            factors_[m.node] = growth
     body.close()
     for node in [n for n, t in body.values.items() if t.depth > 0]:
         del body.values[node]
@@ -330,11 +277,6 @@ def limits(stream: Streaming, members: list[Member], columns: str) -> str:
         case "below":
             return f"{stream.first_row}, {columns}"
     return f"0, {columns}"
-
-
-def vanishes(s: ir.Scalar, outside: Mapping[ir.Scalar, float | bool | None]) -> bool:
-    """Is a term of a sum 0 beyond the last column?"""
-    return bool(outside) and value_given(s, outside.get) == 0
 
 
 def dot_step(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, NotAffine, Substitute, compose
-from dslc.kernels.contract import factors
+from dslc.kernels.contract import factors, typical
+from dslc.kernels.sides import contraction_sides
 from dslc.kernels.sums import every_node, plain_variable
 from dslc.sizes import Size
 
@@ -169,6 +171,8 @@ class Inlined(Substitute):
             return len(ops) <= 4 * SMALL
         if not node.shape and len(ops) <= SMALL and not any(has_many(x) for x in reads):
             return True
+        if old in self.spread and len(ops) <= MOST_AGAIN:
+            return True
         if len(self.users.get(old, ())) != 1 or old in self.fixed:
             return False
         if user.op is None:
@@ -177,6 +181,49 @@ class Inlined(Substitute):
         if contraction(user):
             return cheap and not any(isinstance(x.tensor, ir.Comp) and x.tensor.op is not None for x in reads)
         return True
+
+    @cached_property
+    def spread(self) -> set[ir.Node]:
+        """Maps with many more entries than all that they are made of, and that only reductions read in the end.
+
+        To compute such an entry again, as those of `exp(k[s, e] + w[t, s])`, costs less than a trip through memory:
+        what it is made of is small, and at hand. A matrix product would compute it for each block of its other side.
+        """
+        order = every_node(list(self.roots))
+        reduced: set[ir.Node] = set()
+        for node in reversed(order):
+            users = self.users.get(node, {})
+            if isinstance(node, ir.Comp) and node.op is None and node not in self.fixed and users:
+                if all(u in reduced or (isinstance(u, ir.Comp) and u.op and not contraction_sides(u)) for u in users):
+                    reduced.add(node)
+        found: dict[ir.Node, float] = {}
+        for node in order:
+            if node in reduced and isinstance(node, ir.Comp):
+                reads = [s.tensor for s in ir.scalars(node.body) if isinstance(s, ir.Read)]
+                of = max((found.get(x, entries(x.shape)) for x in reads), default=0.0)
+                if SPREAD * of <= entries(node.shape):
+                    found[node] = of
+        return set(found)
+
+
+#: and a formula of more operations is not computed again at all
+MOST_AGAIN = 64
+#: a map with this many times the entries of each tensor that it reads is not stored
+SPREAD = 4
+
+
+def spreads(node: ir.Comp) -> bool:
+    """Has a map many more entries than all that it reads?"""
+    own = entries(node.shape)
+    return all(SPREAD * entries(s.tensor.shape) <= own for s in ir.scalars(node.body) if isinstance(s, ir.Read))
+
+
+def entries(shape: Sequence[Size]) -> float:
+    """About how many entries a tensor has."""
+    count = 1.0
+    for size in shape:
+        count *= typical(size)
+    return count
 
 
 def has_many(s: ir.Read) -> bool:

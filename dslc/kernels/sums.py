@@ -39,15 +39,30 @@ FEW_ROWS = 1024
 
 
 def is_large(node: ir.Scatter) -> bool:
-    """Does a scatter go to many rows? Axes that are plain variables do not count."""
+    """Does a scatter add up sources for many rows? Axes that are plain variables do not count.
+
+    Where every variable is a place itself, as in the adjoint of `x[n, label[n]]`, a row has one source: nothing is
+    added up, and the result is a select, however many rows there are.
+    """
     rows: Size = 1
     for axis, place in enumerate(node.places):
         if isinstance(place, ir.Affine) and place.divisor != 1:
             return False
-        variable = plain_variable(place)
-        if variable is None or node.ranges[variable] != node.shape[axis]:
+        if axis not in solved_axes(node).values():
             rows = rows * node.shape[axis]
+    if len(solved_axes(node)) == len(node.ranges):
+        return False
     return not isinstance(rows, int) or rows > FEW_ROWS
+
+
+def solved_axes(node: ir.Scatter) -> dict[int, int]:
+    """The variables of a scatter that are places themselves, each with its axis."""
+    solved: dict[int, int] = {}
+    for axis, place in enumerate(node.places):
+        variable = plain_variable(place)
+        if variable is not None and variable not in solved and node.ranges[variable] == node.shape[axis]:
+            solved[variable] = axis
+    return solved
 
 
 def without_base(node: ir.Scatter) -> ir.Tensor:
@@ -67,11 +82,7 @@ def gathered(node: ir.Scatter) -> ir.Tensor:
     fixed, so the result is the same in every run.
     """
     rank = len(node.shape)
-    solved: dict[int, int] = {}
-    for axis, place in enumerate(node.places):
-        variable = plain_variable(place)
-        if variable is not None and variable not in solved and node.ranges[variable] == node.shape[axis]:
-            solved[variable] = axis
+    solved = solved_axes(node)
     summed = [v for v in range(len(node.ranges)) if v not in solved]
     forms = {v: keep(axis) for v, axis in solved.items()} | {v: keep(rank + k) for k, v in enumerate(summed)}
     change = Change(forms)

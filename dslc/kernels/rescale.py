@@ -1,0 +1,53 @@
+"""Sums that run beside the maximum they need: no second pass over the columns.
+
+A sum with the factor exp(z - shift(max z)) is known for the columns so far. When the maximum grows from m to m', what
+was summed with m is multiplied by exp(m - shift(m')).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dslc.ir import nodes as ir
+from dslc.kernels.contract import factors
+from dslc.kernels.form import Member
+
+
+@dataclass(frozen=True)
+class Rescaled:
+    """A sum with the factor exp(z - shift) whose maximum is found in the same pass."""
+
+    peak: Member
+    shift: ir.Scalar
+
+
+def rescaled_sums(now: Sequence[Member], waiting: Sequence[Member]) -> dict[ir.Node, Rescaled]:
+    """The sums among those that wait which can run in the pass of `now`."""
+    return {m.node: found for m in waiting if m not in now and (found := rescaled(m, now, waiting)) is not None}
+
+
+def rescaled(m: Member, now: Sequence[Member], waiting: Sequence[Member]) -> Rescaled | None:
+    """Can a sum run beside the maximum that it needs? It must be a multiple of exp(z - shift(max z))."""
+    if m.node.op != "sum":
+        return None
+    pending = {x.node for x in waiting if x.node.op is not None}
+    needs = {s.tensor for s in ir.scalars(m.body) if isinstance(s, ir.Read)} & pending
+    if len(needs) != 1:
+        return None
+    peak = next((x for x in now if x.node in needs and x.node.op == "max"), None)
+    if peak is None:
+        return None
+    found: Rescaled | None = None
+    for f in factors(m.body):
+        reads = any(isinstance(s, ir.Read) and s.tensor is peak.node for s in ir.scalars(f.scalar))
+        if not reads:
+            continue
+        s = f.scalar
+        if found is not None or f.below or not (isinstance(s, ir.Op) and s.name == "exp"):
+            return None
+        gap = s.args[0]
+        if not (isinstance(gap, ir.Op) and gap.name == "-" and gap.args[0] is peak.body):
+            return None
+        found = Rescaled(peak, gap.args[1])
+    return found
