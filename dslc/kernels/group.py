@@ -7,15 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
-from dslc.kernels.form import Dot, Kernel, Loop, Member, Other, Step
+from dslc.kernels.form import LONGEST_ROW, Dot, Kernel, Loop, Member, Other, Step
 from dslc.kernels.narrow import HALVES
 from dslc.kernels.sides import contraction_sides, inner_order, is_contraction
 from dslc.kernels.stream import Ending, Roles, ending, read_roles, tile_roles, tiles_of
 from dslc.kernels.sums import plain_variable
 from dslc.sizes import Size
 
-#: the longest row that is held in registers as a whole
-LONGEST_ROW = 4096
 #: how many accumulators a contraction kernel may have
 MOST_DOTS = 4
 
@@ -395,6 +393,9 @@ def stream_joined(node: ir.Comp, end: Ending, kernel: Kernel, tiles: dict[ir.Nod
                 return False
     if not shared or len(set(found.values())) != len(found):
         return False
+    sizes = (*node.shape, *node.reduced)
+    if any(sizes[v] != kernel.sizes[w] for v, w in found.items()):
+        return False  # the rows of a part of the matrix
     if {found[v] for v in end.stays} != set(kernel.rows) or {found[v] for v in end.goes} != set(kernel.columns):
         return False
     batch = {v for v in range(len(node.shape)) if v not in end.stays and v not in end.new}

@@ -14,6 +14,7 @@ from dslc.kernels.form import Step
 from dslc.kernels.group import scheduled
 from dslc.kernels.inline import inlined
 from dslc.kernels.narrow import HALVES, narrowed
+from dslc.kernels.picks import picked
 from dslc.kernels.recompute import recomputed
 from dslc.kernels.sink import sunk
 from dslc.kernels.stream import streamed
@@ -21,7 +22,7 @@ from dslc.kernels.sums import as_comprehensions, joined_scans
 
 PASSES = (
     as_comprehensions, joined_scans, without_deviations, normalised, unscaled, ordered, contracted, exchanged,
-    recomputed, sunk, joined_scans, streamed, normalised, contracted, inlined, normalised,
+    recomputed, sunk, joined_scans, picked, streamed, normalised, contracted, inlined, normalised,
 )  # fmt: skip
 
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dslc.ir import nodes as ir
-from dslc.kernels.inline import Inlined
+from dslc.kernels.form import LONGEST_ROW
+from dslc.kernels.inline import Inlined, spreads
 from dslc.kernels.sides import contraction_sides
 from dslc.kernels.sums import every_node, plain_variable
 from dslc.sizes import Size
@@ -29,8 +30,13 @@ class Roles:
 
 
 def is_long(sizes: Sequence[Size]) -> bool:
-    """Axes whose size is known only at run time may be long."""
-    return any(not isinstance(s, int) for s in sizes)
+    """Axes that no program holds as a whole; those whose size is known only at run time may be long."""
+    count = 1
+    for size in sizes:
+        if not isinstance(size, int):
+            return True
+        count *= size
+    return count > LONGEST_ROW
 
 
 def is_short(sizes: Sequence[Size]) -> bool:
@@ -57,6 +63,8 @@ def tile_roles(node: ir.Node) -> Roles | None:
 
 def read_roles(s: ir.Read, roles: Roles) -> Roles | None:
     """The long sides of a tile as variables of the formula that reads it; None if they are not plain variables."""
+    if s.outside is not None:
+        return None
     variables = [plain_variable(p) for p in s.places]
     if None in variables or len(set(variables)) != len(variables):
         return None
@@ -162,7 +170,9 @@ class Streamed(Inlined):
         self.tiles = tiles_of(roots)
 
     def worth(self, node: ir.Comp, user: ir.Comp) -> bool:
-        old = self.origin.get(node, node)
+        old, reader = (self.origin.get(x, x) for x in (node, user))
+        if reader in self.tiles and old not in self.fixed and spreads(node):  # one entry for each of a tile, of few
+            return True
         return old in self.tiles and tile_roles(old) is None
 
 
