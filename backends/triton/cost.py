@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from dslc.backends.triton.functions import Function
 from dslc.backends.triton.host import Launch
+from dslc.backends.triton.kernels import KernelText
 from dslc.backends.triton.optimizer import NORM_BLOCK, Update
 
 from dslc.check.values import is_float
@@ -90,7 +91,15 @@ def entry_operations(update: Update) -> int:
 
 
 def launch_cost(launch: Launch, counter: Counter) -> Cost:
-    text = launch.text
+    return text_cost(launch.text, counter)
+
+
+def text_cost(text: KernelText, counter: Counter) -> Cost:
+    if text.joined:
+        total = Cost()
+        for one in text.joined:
+            total += text_cost(one, counter)
+        return total
     written = sum((counter.width(x.dtype) * product(x.shape) for x in text.outputs), 0)
     if text.form is not None:
         return Cost(*form_cost(text.form, text.tiles, counter), written)

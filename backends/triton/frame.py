@@ -16,7 +16,7 @@ from dslc.source import NOWHERE
 #: names that a kernel may not use for its own values
 RESERVED = DEVICE | {
     "tl", "triton", "torch", "math", "seed", "device", "params", "state", "entry", "below", "PARAMS", "STATE", "DTYPE",
-    "FLOAT",
+    "FLOAT", "program",
     "pid", "in", "is", "if", "or", "and", "not", "as", "for", "def", "int", "float", "range", "min", "max", "sum",
     "len", "print", "lambda", "return", "abs", "round", "pow", "exp",
 }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
 from dslc.backends.triton.dots import dot_kernel, dot_programs
@@ -19,11 +19,12 @@ from dslc.backends.triton.rows import row_programs, rows_kernel
 from dslc.backends.triton.scatter import atomic_kernel, segment_kernel, sorted_inputs
 from dslc.backends.triton.stream import stream_text
 from dslc.backends.triton.text import HALF, HOST, POINTER, TORCH, name_of, size_code, word
+from dslc.backends.triton.together import MOST_SUMS, can_join, joined
 
 from dslc import long_lines
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel, Loop, Other, Step
-from dslc.kernels.group import kernel_of
+from dslc.kernels.group import kernel_of, step_reads
 from dslc.kernels.narrow import narrow_input
 from dslc.kernels.segments import row_of, segments
 from dslc.kernels.split import Split, split
@@ -36,6 +37,10 @@ PRINTERS: dict[str, Callable[[Kernel, str, Mapping[ir.Node, int]], KernelText]] 
 }  # fmt: skip
 #: how many programs run over the axes that kernels sum over
 PROGRAMS = {"rows": row_programs, "dot": dot_programs}
+
+
+#: what is said of a kernel that does the work of several
+JOINED = "Adds up the parts of sums, always in the same order; each program has a block of one of them."
 
 
 class About(TypedDict):
@@ -87,22 +92,40 @@ class Registry:
 
     def add(self, kernel: KernelText) -> tuple[str, KernelText]:
         """The name of the kernel with this text, and the kernel with the constants that were chosen for it."""
-        self.helpers |= kernel.body.helpers
-        text = self.text(kernel)
-        if text not in self.names:
-            wishes = (kernel.wish, kernel.long_wish)
-            name = next((x for wish in wishes if (x := f"{wish}_kernel") not in self.texts), "")
-            k = 2
-            while not name or name in self.texts:
-                name, k = f"{kernel.long_wish}_{k}_kernel", k + 1
-            self.names[text] = name
-            self.texts[name] = "\n".join(y for x in text.splitlines() for y in named_kernel(x, name))
-        name = self.names[text]
+        name = self.named(kernel, self.text(kernel), "{}_kernel")
         self.launched.setdefault(name, []).append(kernel)
         if name in self.choices:
             kernel = kernel.chosen(self.choices[name])
         self.about.setdefault(name, self.described(kernel))
         return name, kernel
+
+    def named(self, kernel: KernelText, text: str, form: str) -> str:
+        """The name of a text, which it gets when it is new."""
+        self.helpers |= kernel.body.helpers
+        if text not in self.names:
+            wishes = (kernel.wish, kernel.long_wish)
+            name = next((x for wish in wishes if (x := form.format(wish)) not in self.texts), "")
+            k = 2
+            while not name or name in self.texts:
+                name, k = form.format(f"{kernel.long_wish}_{k}"), k + 1
+            self.names[text] = name
+            self.texts[name] = "\n".join(y for x in text.splitlines() for y in named_kernel(x, name))
+        return self.names[text]
+
+    def function(self, kernel: KernelText) -> str:
+        """A kernel as a function of the number of its program, for a launch that does the work of several."""
+        body = kernel.body
+        arguments = [
+            "program",
+            *body.pointers.values(),
+            *kernel.numbers(),
+            *(f"{b}: tl.constexpr" for b in kernel.blocks),
+        ]
+        lines = ["@triton.jit", *wrapped("def KERNEL(", arguments, "):")]
+        lines += [f"    {x}" for x in (*spec_lines(kernel.spans), *shape_lines(kernel))]
+        lines += [y for x in kernel.lines() for y in folded(f"    {x.replace('tl.program_id(0)', 'program')}")]
+        wish = kernel.wish.removesuffix("_rows")
+        return self.named(replace(kernel, wish=wish), "\n".join(lines), "add_up_{}")
 
     def text(self, kernel: KernelText) -> str:
         body = kernel.body
@@ -114,7 +137,8 @@ class Registry:
         arguments += [f"{b}: tl.constexpr" for b in kernel.blocks]
         same = f"(do_not_specialize=[{', '.join(repr(n) for n in numbers)}])".replace("'", '"') if numbers else ""
         lines = [f"@triton.jit{same}", *wrapped("def KERNEL(", arguments, "):")]
-        lines += [f"    {x}" for x in (*spec_lines(kernel.spans), *shape_lines(kernel))]
+        about = [f'"""{JOINED}"""'] if kernel.joined else [*spec_lines(kernel.spans), *shape_lines(kernel)]
+        lines += [f"    {x}" for x in about]
         lines += [y for x in kernel.lines() for y in folded(f"    {x}")]
         return "\n".join(lines)
 
@@ -261,6 +285,8 @@ class Host:
     starts: dict[ir.Node, tuple[ir.Scan, int]] = field(default_factory=dict)
     #: kernels whose parts are added up after the loop that they are in
     waiting: dict[int, Split] = field(default_factory=dict)
+    #: sums of parts that are still to be added up
+    late: list[Kernel] = field(default_factory=list)
     #: histories that were begun before their loop
     stacks: dict[tuple[ir.Scan, int], Stack] = field(default_factory=dict)
     #: parameters of equal layers: how the one of a layer is written, and the number of loops around it
@@ -312,7 +338,11 @@ class Host:
             if text is not None:
                 self.recurrences[loop.scan] = text
         self.starts |= starts([s for s in steps if not isinstance(s, Loop) or s.scan not in self.recurrences])
+        before, self.late = self.late, []
         for step in steps:
+            waiting = {x for k in self.late for x in k.stored}
+            if not waiting.isdisjoint(step_reads(step)):
+                self.add_up()
             match step:
                 case Kernel():
                     self.kernel(step)
@@ -320,6 +350,21 @@ class Host:
                     self.loop(step)
                 case Other():
                     self.other(step.node)
+        self.add_up()
+        self.late = before
+
+    def add_up(self) -> None:
+        """Add up the parts of all sums that wait for it, in one launch where that can be."""
+        layered = {x: depth for x, (_, depth) in self.layered.items()}
+        texts = [rows_kernel(k, self.registry.dtype, layered) for k in self.late]
+        self.late = []
+        able = [t for t in texts if can_join(t)]
+        for t in texts:
+            if t not in able or len(able) == 1:
+                self.launch(t)
+        for k in range(0, len(able) if len(able) > 1 else 0, MOST_SUMS):
+            some = able[k : k + MOST_SUMS]
+            self.launch(joined(some, self.registry.dtype, self.registry.function) if len(some) > 1 else some[0])
 
     # ---- buffers and launches
 
@@ -361,7 +406,7 @@ class Host:
         first = rows_kernel if kernel.kind == "rows" else dot_kernel
         self.launch(first(made.first, self.registry.dtype, layered, made))
         if id(kernel) not in self.waiting:
-            self.launch(rows_kernel(made.second, self.registry.dtype, layered))
+            self.late.append(made.second)
 
     def in_parts(self, kernel: Kernel) -> Split | None:
         """A kernel as two, where it has few programs that run over long axes."""
@@ -374,7 +419,11 @@ class Host:
         return made
 
     def launch(self, text: KernelText) -> None:
-        self.comment(text.spans)
+        if text.joined:
+            self.line("# the parts of sums are added up")
+            self.last_comment = ""
+        else:
+            self.comment(text.spans)
         for node in text.outputs:
             self.allocate(node)
         name, text = self.registry.add(text)

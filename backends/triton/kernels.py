@@ -69,6 +69,8 @@ class KernelText:
     words: int = 0
     #: blocks that may have another length
     along: dict[str, Along] = field(default_factory=dict)
+    #: the kernels that this one does the work of
+    joined: list[KernelText] = field(default_factory=list)
 
     @property
     def long_wish(self) -> str:

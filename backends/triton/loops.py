@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dslc.backends.triton.recurrence import results
-from dslc.backends.triton.rows import rows_kernel
 from dslc.backends.triton.text import name_of, size_code
 
 from dslc.ir import nodes as ir
@@ -167,14 +166,13 @@ def sums_afterwards(host: Host, loop: Loop) -> list[Afterwards]:
 
 
 def add_up(host: Host, scan: ir.Scan, late: Afterwards, stacked: list[str]) -> None:
-    """Add up the parts of all steps of a loop."""
-    host.comment(list(late.kernel.members))
+    """Let the parts of all steps of a loop be added up."""
     places = {late.results[x]: k for k, x in enumerate(scan.results) if x in late.results}
     for node, k in places.items():
         part = results(scan)[0][k]
         target = host.targets.pop(part, None) or host.empty(node, node.shape, f"{host.wish(scan.results[k])}_steps")
         host.targets[node] = stacked[k] = target
-    host.launch(rows_kernel(late.kernel, host.registry.dtype, {}))
+    host.late.append(late.kernel)
 
 
 def placed_result(host: Host, scan: ir.Scan, number: int, stacks: dict[int, Stack]) -> str:

@@ -65,7 +65,29 @@ def written(text: str, folder: Path) -> Path:
 def test_the_gradient_of_a_small_matrix_is_made_in_parts(tmp_path: Path) -> None:
     text = compile_text(written(WEIGHTS.format(width=64), tmp_path), "triton")
     assert re.search(r"d_W_parts_kernel\[\(1, 1, 16\)\]", text)
-    assert text.index("d_W_parts_kernel[") < text.index("d_W_rows_kernel[")
+    assert text.index("d_W_parts_kernel[") < text.index("add_up_kernel[")
+
+
+def test_all_parts_of_a_function_are_added_up_in_one_launch(tmp_path: Path) -> None:
+    spec = written(WEIGHTS.format(width=20), tmp_path)
+    text = compile_text(spec, "triton")
+    gradient = text[text.index("def loss_grad_metrics") : text.index("def evaluate")]
+    assert len(re.findall(r"_parts_kernel\[", gradient)) == 3  # of the loss, of W and of b
+    assert gradient.count("add_up_kernel[") == 1 and "_rows_kernel[" not in gradient
+    kernel = text[text.index("def add_up_kernel(") :].split("\n\n")[0]
+    assert re.findall(r"(\w+)\(program", kernel) == ["add_up_loss", "add_up_d_W", "add_up_d_b"]
+
+
+def test_parts_that_are_needed_at_once_do_not_wait(tmp_path: Path) -> None:
+    spec = tmp_path / "needed.dsl"
+    spec.write_text(
+        "model m(x: f32[N, 20]) -> y: [N, 20]:\n    param a: [] ~ normal\n"
+        "    mu[i] = mean[n](a * x[n, i])\n    spread[i] = mean[n]((a * x[n, i] - mu[i])^2)\n"
+        "    y[n, i] = (a * x[n, i] - mu[i]) / sqrt(spread[i] + 0.1)\n\n"
+        "train m(x):\n    minimize mean[n, i](tanh(m(x)[n, i] + x[n, i]))\n    using sgd(lr = 0.1)\n",
+        encoding="utf-8",
+    )
+    check_spec(spec, tmp_path, 37)
 
 
 def test_a_large_matrix_has_tiles_enough(tmp_path: Path) -> None:
@@ -86,7 +108,7 @@ def test_parts_of_all_layers_are_added_up_after_the_loop(rows: int, tmp_path: Pa
     gradient = text[text.index("def loss_grad_metrics") : text.index("def evaluate")]
     loop = gradient[gradient.index("reversed(") :]
     assert re.search(r"^        d_W_parts_kernel\[", loop, re.MULTILINE)
-    assert re.search(r"^    d_W_rows_kernel\[", loop, re.MULTILINE)
+    assert re.search(r"^    add_up_kernel\[", loop, re.MULTILINE)
     assert "d_step_W_parts = torch.empty((5, 16, 20, 20)" in gradient
     check_spec(spec, tmp_path, rows)
 

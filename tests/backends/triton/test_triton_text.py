@@ -352,6 +352,22 @@ def test_a_transformer_block_is_7_kernels_forward_and_16_backward() -> None:
     assert loops(text, "loss_grad_metrics") == [7, 16]
 
 
+@pytest.mark.parametrize(("width", "heads"), [(64, 4), (768, 12)])
+def test_a_block_by_itself_is_7_kernels_forward_and_at_most_16_backward(width: int, heads: int, tmp_path: Path) -> None:
+    spec = tmp_path / "block.dsl"
+    spec.write_text(
+        f"model m(x: f32[N, T, {width}]) -> y: [N, T, {width}]:\n    y = transformer_block(x, heads = {heads})\n\n"
+        "train m(x):\n    minimize mean[n, t, e](m(x)[n, t, e]^2)\n    using sgd(lr = 0.1)\n",
+        encoding="utf-8",
+    )
+    text = compile_text(spec, "triton")
+    host = text[text.index("def loss_grad_metrics") : text.index("def evaluate")]
+    launches = re.findall(r"(\w+_kernel)\[", host)
+    assert len(launches) <= 7 + 1 + 16, launches  # one is the loss
+    forward = text[text.index("def forward(") : text.index("def loss_grad_metrics")]
+    assert len(re.findall(r"_kernel\[", forward)) == 7
+
+
 def test_layer_norm_reads_its_input_once(tmp_path: Path) -> None:
     spec = tmp_path / "norm.dsl"
     spec.write_text("model m(x: f32[N, 64]) -> y: [N, 64]:\n    y = layer_norm(x)\n", encoding="utf-8")

@@ -104,7 +104,8 @@ def test_every_choice_of_blocks_computes_the_same(tmp_path: Path) -> None:
 
 def test_contractions_have_other_tiles_to_try(tmp_path: Path) -> None:
     _, registry, _ = compiled(ROOT / "specs/mlp/mlp.dsl", tmp_path)
-    tiles = [b for found in registry.launched.values() if found[0].form.kind == "dot" for b in candidates(found)]  # type: ignore[union-attr]
+    forms = {name: found[0].form for name, found in registry.launched.items()}
+    tiles = [b for n, form in forms.items() if form and form.kind == "dot" for b in candidates(registry.launched[n])]
     assert {"BLOCK_ROWS": 128, "BLOCK_COLUMNS": 64} in tiles and {"BLOCK_INNER": 32} in tiles
 
 
