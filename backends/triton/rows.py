@@ -49,7 +49,8 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made
     grid = ["1"]
     column_block = power_of_two(columns) if whole and isinstance(columns, int) else long_block(rows)
     if kernel.rows and rows != 1:
-        row_block = rows_of_program(rows, column_block, dtype)
+        crowded = made is None and not whole and dtype != "f64" and live_tiles(kernel, dtype) > MOST_RUN_OVER
+        row_block = rows_of_program(rows, column_block, dtype, crowded)
         blocks["BLOCK_ROWS"] = row_block
         body.axes.append(Axis(0, body.fresh("rows"), kernel.rows, row_sizes, 0, ragged(rows, row_block)))
         body.line(index_line(body.axes[0].name, "tl.program_id(0)", "BLOCK_ROWS", wide(row_sizes + column_sizes)))
@@ -87,6 +88,8 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made
 
 #: with more full tiles than this, a program has eight warps: a thread then holds half as much of each
 MOST_LIVE = 2
+#: with more of them in a run over long rows, it has half as many rows as well
+MOST_RUN_OVER = 8
 
 
 def live_tiles(kernel: Kernel, dtype: str) -> int:
@@ -116,9 +119,9 @@ def turns(bodies: Sequence[ir.Scalar]) -> bool:
     return any(isinstance(s, ir.Op) and s.name in ("sin", "cos", "tan") for body in bodies for s in ir.scalars(body))
 
 
-def rows_of_program(rows: Size, column_block: int, dtype: str) -> int:
+def rows_of_program(rows: Size, column_block: int, dtype: str, crowded: bool = False) -> int:
     """How many rows a program has; a tile in float64 has half as many entries, and as many words."""
-    entries = 1024 if dtype == "f64" else 2048
+    entries = 1024 if dtype == "f64" or crowded else 2048
     return block_for(rows, 1, max(1, min(64, entries // column_block)))
 
 
