@@ -73,8 +73,11 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
     sizes = kernel.sizes
     rows, columns = (product([sizes[v] for v in axis]) for axis in (kernel.rows, kernel.columns))
     batch = product([sizes[v] for v in kernel.batch])
-    side_length = 16 if dtype == "f64" else 32
-    wide = any(product([sizes[v] for v in axis]) >= WIDE for axis in kernel.short)  # type: ignore[operator]
+    widths = [product([sizes[v] for v in axis]) for axis in kernel.short]
+    widest = max((w for w in widths if isinstance(w, int)), default=0)
+    wide = widest >= WIDE
+    # products of float32 are spread over threads, not over tensor cores: sums of more than 64 fill their registers
+    side_length = 16 if dtype == "f64" or (dtype not in HALF and widest > WIDE) else 32
     row_block = min(side_length, 16) if wide and held(kernel) >= MOST_HELD else side_length
     blocks: dict[str, int | str] = {"BLOCK_ROWS": row_block, "BLOCK_COLUMNS": side_length}
     grid = count_text(rows, row_block)

@@ -135,6 +135,32 @@ def test_kernels_in_16_bits_compile_for_three_targets(dtype: str, tmp_path: Path
             assert 0.4 <= estimates[one["kernel"]] / one["registers"] <= 2, one
 
 
+WIDE = {
+    "attention": (
+        "model m(x: f32[N, T, 256]) -> y: [N, T, 256]:\n    y = x + attention(layer_norm(x), heads = 2)\n\n"
+        "train m(x):\n    minimize mean[n, t, e](m(x)[n, t, e]^2)\n    using sgd(lr = 1e-3)\n"
+    ),
+    "vocabulary": (
+        "model m(token: i32[N, T] < 5000) -> logits: [N, T, 5000]:\n"
+        "    logits = token |> embedding(5000, 128) |> dense(5000)\n\n"
+        "train m(token) where T >= 2:\n    logits = m(token)\n"
+        "    minimize cross_entropy(logits[:, 0:T-1, :], token[:, 1:T])\n    using sgd(lr = 0.1)\n"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["f32", pytest.param("f64", marks=pytest.mark.long), "bf16"])
+@pytest.mark.parametrize("name", WIDE)
+def test_streams_of_the_widest_rows_compile_for_three_targets(
+    name: str, dtype: str, tmp_path: Path, known: Path
+) -> None:
+    spec = tmp_path / f"{name}.dsl"
+    spec.write_text(WIDE[name], encoding="utf-8")
+    kernels = re.findall(r"^def (\w+_stream_kernel)\(", compile_text(spec, "triton", {}, dtype), re.MULTILINE)
+    assert len(kernels) >= 3
+    check(figures(spec, tmp_path, known, kernels, dtype))
+
+
 @pytest.mark.parametrize(
     ("name", "dtype", "words"),
     [
