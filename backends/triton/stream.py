@@ -76,10 +76,8 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
     widths = [product([sizes[v] for v in axis]) for axis in kernel.short]
     widest = max((w for w in widths if isinstance(w, int)), default=0)
     wide = widest >= WIDE
-    # products of float32 are spread over threads, not over tensor cores: sums of more than 64 fill their registers
-    side_length = 16 if dtype == "f64" or (dtype not in HALF and widest > WIDE) else 32
-    row_block = min(side_length, 16) if wide and held(kernel) >= MOST_HELD else side_length
-    blocks: dict[str, int | str] = {"BLOCK_ROWS": row_block, "BLOCK_COLUMNS": side_length}
+    row_block, column_block = blocks_of(kernel, dtype, widest)
+    blocks: dict[str, int | str] = {"BLOCK_ROWS": row_block, "BLOCK_COLUMNS": column_block}
     grid = count_text(rows, row_block)
     pid = "tl.program_id(0)"
     if kernel.batch:
@@ -102,7 +100,7 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
         kernel.columns,
         tuple(sizes[v] for v in kernel.columns),
         1,
-        ragged(columns, side_length),
+        ragged(columns, column_block),
     )
     body.axes.append(column_axis)
     stream = Streaming(kernel, body, column_axis, blocks, {}, first_row)
@@ -145,6 +143,17 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
             "BLOCK_COLUMNS": Along(columns, column_axis.ragged),
         },
     )
+
+
+def blocks_of(kernel: Kernel, dtype: str, widest: int) -> tuple[int, int]:
+    """Rows and columns of a tile that a program computes at a time.
+
+    Products of float32 and float64 are spread over threads, not over tensor cores, and long sums fill their registers.
+    """
+    many = held(kernel) >= MOST_HELD
+    if dtype in HALF:
+        return 16 if widest >= WIDE and many else 32, 32
+    return (16, 16) if dtype == "f64" or widest > WIDE or (widest == WIDE and many) else (32, 32)
 
 
 def live_words(stream: Streaming) -> int:

@@ -106,7 +106,7 @@ class Grouping:
             for s in ir.scalars(body):
                 if isinstance(s, ir.Read) and s.tensor in self.tiles and end is not None:
                     roles = read_roles(s, self.tiles[s.tensor])
-                    found.add((s.tensor, roles is not None and roles.first == end.stays))
+                    found.add((s.tensor, roles is not None and set(roles.first) == set(end.stays)))
         return found
 
     def finish(self, roots: set[ir.Tensor]) -> None:

@@ -28,6 +28,11 @@ class Roles:
     first: tuple[int, ...]
     second: tuple[int, ...]
 
+    @property
+    def sides(self) -> frozenset[frozenset[int]]:
+        """Both sides, whichever is the first, and in whatever order their axes are."""
+        return frozenset((frozenset(self.first), frozenset(self.second)))
+
 
 def is_long(sizes: Sequence[Size]) -> bool:
     """Axes that no program holds as a whole; those whose size is known only at run time may be long."""
@@ -81,7 +86,7 @@ def joint_roles(node: ir.Comp, tiles: dict[ir.Node, Roles]) -> Roles | None:
                 return None
             if found is None:
                 found = roles
-            elif {found.first, found.second} != {roles.first, roles.second}:
+            elif found.sides != roles.sides:
                 return None
     return found
 
