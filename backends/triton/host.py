@@ -253,6 +253,15 @@ def wrapped(head: str, items: Sequence[str], tail: str, indent: str = "") -> lis
     return [*lines, f"{indent}    {row.rstrip()}", f"{indent}{tail}"]
 
 
+def memory(place: str) -> str:
+    """The tensor that a place is a part of.
+
+    >>> memory("d_W_steps[l + 1]")
+    'd_W_steps'
+    """
+    return place.partition("[")[0]
+
+
 @dataclass(frozen=True)
 class Launch:
     """A launch in a host function, and how often one call makes it."""
@@ -340,8 +349,7 @@ class Host:
         self.starts |= starts([s for s in steps if not isinstance(s, Loop) or s.scan not in self.recurrences])
         before, self.late = self.late, []
         for step in steps:
-            waiting = {x for k in self.late for x in k.stored}
-            if not waiting.isdisjoint(step_reads(step)):
+            if any(self.waits(x) for x in step_reads(step)):
                 self.add_up()
             match step:
                 case Kernel():
@@ -352,6 +360,13 @@ class Host:
                     self.other(step.node)
         self.add_up()
         self.late = before
+
+    def waits(self, node: ir.Node) -> bool:
+        """Is a value one of those whose parts are still to be added up, or does it lie where one of them will?"""
+        waiting = [x for k in self.late for x in k.stored]
+        return node in waiting or memory(self.names.get(node, "")) in {
+            memory(self.targets.get(x, " ")) for x in waiting
+        }
 
     def add_up(self) -> None:
         """Add up the parts of all sums that wait for it, in one launch where that can be."""

@@ -56,6 +56,21 @@ train m(x):
 """
 
 
+TIMES = """\
+model m(x: f32[N, 20]) -> y: [N, 20]:
+    param W: [20, 20] ~ glorot
+    param a: [20] ~ normal
+    scan t in 0..5:
+        path[t, n, o] = tanh(path[t-1, n, i] * W[i, o] + float(t) * a[o])
+    start path[n, o] = x[n, o]
+    y = path[4, :, :]
+
+train m(x):
+    minimize mean[n, o](m(x)[n, o]^2)
+    using sgd(lr = 0.1)
+"""
+
+
 def written(text: str, folder: Path) -> Path:
     spec = folder / "parts.dsl"
     spec.write_text(text, encoding="utf-8")
@@ -110,6 +125,16 @@ def test_parts_of_all_layers_are_added_up_after_the_loop(rows: int, tmp_path: Pa
     assert re.search(r"^        d_W_parts_kernel\[", loop, re.MULTILINE)
     assert re.search(r"^    add_up_kernel\[", loop, re.MULTILINE)
     assert "d_step_W_parts = torch.empty((5, 16, 20, 20)" in gradient
+    check_spec(spec, tmp_path, rows)
+
+
+@pytest.mark.parametrize("rows", [3, 37])
+def test_sums_over_the_steps_of_a_loop_wait_for_the_parts_of_each_step(rows: int, tmp_path: Path) -> None:
+    spec = written(TIMES, tmp_path)
+    text = compile_text(spec, "triton")
+    gradient = text[text.index("def loss_grad_metrics") : text.index("def evaluate")]
+    after = gradient[gradient.index("reversed(") :]
+    assert re.search(r"^    add_up_kernel\[.*?^    d_a\w*_kernel\[", after, re.MULTILINE | re.DOTALL)
     check_spec(spec, tmp_path, rows)
 
 
