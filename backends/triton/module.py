@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dslc.backends.triton.functions import Function, bounds, dictionary, started, table
 from dslc.backends.triton.host import Registry
-from dslc.backends.triton.optimizer import optimizer_functions
+from dslc.backends.triton.optimizer import NORM_BLOCK, optimizer_functions
 from dslc.backends.triton.params import (
     ENTRY,
     SAVE,
@@ -21,7 +21,7 @@ from dslc.backends.triton.params import (
     parameter_table,
 )
 from dslc.backends.triton.stepping import step_functions
-from dslc.backends.triton.text import size_code
+from dslc.backends.triton.text import POINTER, size_code
 from dslc.backends.triton.torch_module import module_parts
 
 from dslc import pipeline
@@ -62,6 +62,7 @@ def generate(
     files = [(SAVE_WITH_STATE if unit.states else SAVE).strip(), STORED.strip()]
     save, load = files if dtype in HALVES else map(in_one_dtype, files)
     blocks += [save, "# ---- arguments ----\n\n\n" + ENTRY.strip() + "\n\n\n" + load]
+    describe_library(registry, blocks)
     kernels = list(registry.texts.values())
     helpers = helper_texts(registry.helpers)
     parts: list[str] = []
@@ -106,6 +107,39 @@ def stepped(registry: Registry, model: p.Instance) -> list[Function]:
     except NoStep:
         return []
     return step_functions(registry, model, program)
+
+
+#: kernels of the library that the host launches: the types of their arguments ("*" is a tensor of floats), and blocks
+LIBRARY: dict[str, tuple[dict[str, str], dict[str, int | str]]] = {
+    "uniform_values": (
+        {"out_ptr": "*", "seed": "i64", "number": "i32", "count": "i64", "offset": "fp32", "scale": "fp32"},
+        {"BLOCK": 1024},
+    ),
+    "normal_values": (
+        {"out_ptr": "*", "seed": "i64", "number": "i32", "count": "i64", "offset": "fp32", "scale": "fp32"},
+        {"BLOCK": 1024},
+    ),
+    "orthonormal": (
+        {"q_ptr": "*", "rows": "i64", "columns": "i64", "gain": "fp32"},
+        {"BLOCK": "triton.next_power_of_2(rows)"},
+    ),
+    "squares": (
+        {"table_ptr": "*i64", "out_ptr": "*", "tensors": "i64"},
+        {"TENSORS": "triton.next_power_of_2(len(grads))", "BLOCK": NORM_BLOCK},
+    ),
+    "length": ({"x_ptr": "*", "out_ptr": "*", "count": "i64"}, {"BLOCK": 1024}),
+}
+
+
+def describe_library(registry: Registry, blocks: Sequence[str]) -> None:
+    """Put the kernels of the library that host functions launch into the manifest; they have Triton's own defaults."""
+    for name, (types, constants) in LIBRARY.items():
+        if any(re.search(rf"(?<!\w){name}\[", text) for text in blocks):
+            floats = POINTER[registry.torch_dtype]
+            signature = {argument: floats if kind == "*" else kind for argument, kind in types.items()}
+            registry.about[name] = {
+                "signature": signature, "blocks": constants, "warps": 4, "stages": 3, "lines": [],
+            }  # fmt: skip
 
 
 def manifest(registry: Registry, functions: Sequence[Function]) -> str:

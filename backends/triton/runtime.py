@@ -394,7 +394,7 @@ def zeta(s, x):
     return tl.where(x < 0.0, float("nan"), total)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["seed", "number", "count"])
 def uniform_values(out_ptr, seed, number, count: tl.int64, offset, scale, BLOCK: tl.constexpr):
     """offset + scale * u, u uniform in [-1, 1)."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -402,7 +402,7 @@ def uniform_values(out_ptr, seed, number, count: tl.int64, offset, scale, BLOCK:
     tl.store(out_ptr + i, offset + scale * u, mask=i < count)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["seed", "number", "count"])
 def normal_values(out_ptr, seed, number, count: tl.int64, offset, scale, BLOCK: tl.constexpr):
     """offset + scale * z, z standard normal."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -411,7 +411,7 @@ def normal_values(out_ptr, seed, number, count: tl.int64, offset, scale, BLOCK: 
     tl.store(out_ptr + i, offset + scale * z, mask=i < count)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows", "columns"])
 def orthonormal(q_ptr, rows: tl.int64, columns: tl.int64, gain, BLOCK: tl.constexpr):
     """Gram and Schmidt on the columns of a matrix, each one twice for the sake of rounding; one program."""
     i = tl.arange(0, BLOCK)
@@ -451,7 +451,7 @@ def squares(table_ptr, out_ptr, tensors: tl.int64, TENSORS: tl.constexpr, BLOCK:
     tl.store(out_ptr + tl.program_id(0), tl.sum(x * x, axis=0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count"])
 def length(x_ptr, out_ptr, count: tl.int64, BLOCK: tl.constexpr):
     """The root of the sum of all entries; one program."""
     i = tl.arange(0, BLOCK)
