@@ -366,7 +366,8 @@ def bounded_tile(
     What follows from the masked tile of a maximum is neutral there too, and needs no mask of its own: `outside` has
     formulas whose value is known there.
     """
-    if not vanishes(m.body, outside):
+    least = m.node.op in ("max", "argmax") and outside.get(m.body) == float("-inf")
+    if not least and not vanishes(m.body, outside):
         tile = masked_tile(body, m.node, m, tile, axis, kernel)
     if m.node.op == "max" and axis.ragged and not tile.code.isidentifier():
         tile = body.named(f"{name}_tile", tile)

@@ -123,9 +123,13 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
             one_pass(stream, now, scaled, size_code(columns))
         waiting = [m for m in waiting if m not in (maps or now)]
     # In float32 and float64 the operands of a product are spread over all threads again and again, which no count of
-    # words tells: with several tiles alive at a time, or long sums of them, eight warps keep them in registers.
+    # words tells: with several tiles alive at a time, or long sums of them, eight warps keep them in registers. So they
+    # do with positions beside values of float64, where two tiles are held; with three they aim at too few registers.
+    positions = any(m.node.op in ("argmax", "argmin") for m in kernel.members.values())
+    crowded = dtype == "f64" and positions and held(kernel) == 2
     words = live_words(stream) if dtype in HALF else 0
-    warps = warps_for(words, MOST_WORDS) if dtype in HALF else 4 if len(kernel.tiles) < 2 and not wide else 8
+    few = len(kernel.tiles) < 2 and not wide and not crowded
+    warps = warps_for(words, MOST_WORDS) if dtype in HALF else 4 if few else 8
     return KernelText(
         wish_of(kernel) + "_stream",
         body,
@@ -243,12 +247,18 @@ def one_pass(stream: Streaming, members: list[Member], scaled: Mapping[ir.Node, 
     """One run over the columns."""
     body, axis = stream.body, stream.columns
     names: dict[ir.Node, str] = {}
+    #: the best values of those that ask where they are
+    best: dict[ir.Node, str] = {}
     for m in members:
         assert m.node.op is not None
-        names[m.node] = body.fresh(name_of(m.node))
+        names[m.node] = name = body.fresh(name_of(m.node))
+        if m.node.op in ("argmax", "argmin"):
+            best[m.node] = body.fresh(f"{name}_value")
+            body.line(f"{name} = tl.zeros((BLOCK_ROWS,), tl.int64)")
+            name = best[m.node]
         new = tuple(v for v in m.axes if v not in stream.kernel.batch and v not in stream.kernel.rows)
         shape = f"(BLOCK_ROWS, BLOCK_{stream.short[new].name.upper()})" if new else "(BLOCK_ROWS,)"
-        body.line(f"{names[m.node]} = tl.full({shape}, {neutral(m.node.op, m.node.dtype)}, {body.float_type})")
+        body.line(f"{name} = tl.full({shape}, {neutral(m.node.op, m.body.dtype)}, {body.float_type})")
     start = body.fresh("start")
     body.open(f"for {start} in range({limits(stream, members, columns)}, BLOCK_COLUMNS):")
     body.line(f"{axis.name} = {start} + tl.arange(0, BLOCK_COLUMNS)")
@@ -264,6 +274,9 @@ def one_pass(stream: Streaming, members: list[Member], scaled: Mapping[ir.Node, 
             continue
         tile = body.scalar(m.body)
         tile = bounded_tile(body, m, tile, axis, stream.kernel, name, outside)
+        if m.node in best:
+            found_at(body, m, tile, name, best[m.node], start)
+            continue
         value = reduced(body, m.node, tile, axis)
         if m.node.op == "sum":
             grown = name if m.node not in scaled else f"{name} * {factors_[scaled[m.node].peak.node]}"
@@ -279,6 +292,18 @@ def one_pass(stream: Streaming, members: list[Member], scaled: Mapping[ir.Node, 
         new = tuple(v for v in m.axes if v not in stream.kernel.batch and v not in stream.kernel.rows)
         axes = (ROWS, stream.short[new].number) if new else (ROWS,)
         finish(stream, m, Text(names[m.node], axes))
+
+
+def found_at(body: Body, m: Member, tile: Text, name: str, best: str, start: str) -> None:
+    """Let the position of the largest or smallest value be one in this block, if that is better than all before."""
+    op = str(m.node.op)
+    sign = ">" if op == "argmax" else "<"
+    if not tile.code.isidentifier():
+        tile = body.named(f"{name}_tile", tile)
+    block = body.named(f"{best}_here", Text(f"tl.{op[3:]}({tile.code}, axis=1)", (ROWS,), ATOM, 1))
+    better = body.named("better", Text(f"{block.code} {sign} {best}", (ROWS,), ATOM, 1))
+    body.line(f"{name} = tl.where({better.code}, {start} + tl.{op}({tile.code}, axis=1), {name})")
+    body.line(f"{best} = tl.where({better.code}, {block.code}, {best})")
 
 
 def limits(stream: Streaming, members: list[Member], columns: str) -> str:

@@ -143,8 +143,10 @@ class Ending:
 
 def ending(node: ir.Node, tiles: dict[ir.Node, Roles]) -> Ending | None:
     """How a node reduces the tiles that it reads; None if it does so in no way that a streaming kernel can follow."""
-    if not isinstance(node, ir.Comp) or node.op not in ("sum", "max", "min"):
+    if not isinstance(node, ir.Comp) or node.op not in ("sum", "max", "min", "argmax", "argmin"):
         return None
+    if node.op in ("argmax", "argmin") and len(node.reduced) != 1:
+        return None  # the position is one along several axes
     roles = joint_roles(node, tiles)
     if roles is None:
         return None

@@ -102,7 +102,7 @@ def triangle(kernel: Kernel, members: Sequence[Member]) -> str:
     }  # fmt: skip
     tests = {s for m in members for s in ir.scalars(m.body) if isinstance(s, ir.Op) and (s.name, *s.args) in forms}
     for test in tests:
-        wanted = {"sum": 0.0, "max": -INF, "min": INF}
+        wanted = {"sum": 0.0, "max": -INF, "argmax": -INF, "min": INF, "argmin": INF}
         if all(value_where_not(m.body, test) == wanted[m.node.op or "sum"] for m in members):
             assert isinstance(test, ir.Op)
             return forms[(test.name, *test.args)]  # type: ignore[index]

@@ -26,6 +26,10 @@ SPECS = {
     "tied, next token": f"{HEAD}{EMBED}    logits[n, t, v] = h[n, t, c] * embed.W[v, c]\n\n{TRAIN}{NEXT}{TAIL}",
     "biased, next token": f"{HEAD}{EMBED}    logits = h |> dense({WORDS})\n\n{TRAIN}{NEXT}{TAIL}",
     "biased, every token": f"{HEAD}{EMBED}    logits = h |> dense({WORDS})\n\n{TRAIN}{SAME}{TAIL}",
+    "with accuracy": (
+        f"{HEAD}{EMBED}    logits = h |> dense({WORDS})\n\n{TRAIN}{SAME}"
+        f"{TAIL.replace('    using', '    metric accuracy = accuracy(logits, token)' + chr(10) + '    using')}"
+    ),
     "scaled, naive": (
         f"{HEAD}{EMBED}    param W: [width, {WORDS}] ~ glorot\n    logits[n, t, v] = h[n, t, c] * W[c, v] / 3\n\n"
         f"{TRAIN}    p[n, t, v] = exp(logits[n, t, v]) / sum[u: {WORDS}](exp(logits[n, t, u]))\n"
