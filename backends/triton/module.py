@@ -62,7 +62,7 @@ def generate(
     files = [(SAVE_WITH_STATE if unit.states else SAVE).strip(), STORED.strip()]
     save, load = files if dtype in HALVES else map(in_one_dtype, files)
     blocks += [save, "# ---- arguments ----\n\n\n" + ENTRY.strip() + "\n\n\n" + load]
-    describe_library(registry, blocks)
+    describe_library(registry)
     kernels = list(registry.texts.values())
     helpers = helper_texts(registry.helpers)
     parts: list[str] = []
@@ -131,10 +131,10 @@ LIBRARY: dict[str, tuple[dict[str, str], dict[str, int | str]]] = {
 }
 
 
-def describe_library(registry: Registry, blocks: Sequence[str]) -> None:
+def describe_library(registry: Registry) -> None:
     """Put the kernels of the library that host functions launch into the manifest; they have Triton's own defaults."""
     for name, (types, constants) in LIBRARY.items():
-        if any(re.search(rf"(?<!\w){name}\[", text) for text in blocks):
+        if name in registry.helpers:
             floats = POINTER[registry.torch_dtype]
             signature = {argument: floats if kind == "*" else kind for argument, kind in types.items()}
             registry.about[name] = {
