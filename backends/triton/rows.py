@@ -184,8 +184,19 @@ def one_block(body: Body, kernel: Kernel, member: Member, axis: Axis) -> None:
         store(body, member, text)
 
 
-def masked_tile(body: Body, node: ir.Comp, member: Member, text: Text, axis: Axis, kernel: Kernel) -> Text:
-    """What is reduced, neutral outside the columns, over all tile axes that it needs."""
+def masked_tile(
+    body: Body,
+    node: ir.Comp,
+    member: Member,
+    text: Text,
+    axis: Axis,
+    kernel: Kernel,
+    outside: Mapping[ir.Scalar, float | bool | None] = MappingProxyType({}),
+) -> Text:
+    """What is reduced, neutral outside the columns, over all tile axes that it needs.
+
+    What is loaded is 0 there, but for formulas that are known to be something else `outside`.
+    """
     assert node.op is not None
     value_dtype = member.body.dtype
     if node.op in ("any", "all"):
@@ -195,7 +206,8 @@ def masked_tile(body: Body, node: ir.Comp, member: Member, text: Text, axis: Axi
         value_dtype = "i64"
     text = body.exact(text)
     mask = body.mask(axis.number)
-    pure = node.op == "sum" and axis.number in text.axes and body.zero_outside(member.body)
+    loaded = not any(s in outside for s in ir.scalars(member.body))
+    pure = node.op == "sum" and axis.number in text.axes and loaded and body.zero_outside(member.body)
     wanted = text.axes if axis.number in text.axes else tuple(sorted({*text.axes, axis.number}))
     if mask is not None and not pure:
         parts, axes, depth = aligned([mask, text])
@@ -334,7 +346,7 @@ def one_pass(
             else:
                 growths[m.node] = taken_in(body, m, Text(name, tile_axes[:-1]), value, scaled)
             continue
-        tile = aligned([masked_tile(body, m.node, m, text, axis, kernel), Text("", tile_axes)])[0][0]
+        tile = aligned([masked_tile(body, m.node, m, text, axis, kernel, outside), Text("", tile_axes)])[0][0]
         accumulate(body, m.node, totals[m.node], tile, axis, tile_axes)
     body.close()
     for node, text in list(body.values.items()):
@@ -368,7 +380,7 @@ def bounded_tile(
     """
     least = m.node.op in ("max", "argmax") and outside.get(m.body) == float("-inf")
     if not least and not vanishes(m.body, outside):
-        tile = masked_tile(body, m.node, m, tile, axis, kernel)
+        tile = masked_tile(body, m.node, m, tile, axis, kernel, outside)
     if m.node.op == "max" and axis.ragged and not tile.code.isidentifier():
         tile = body.named(f"{name}_tile", tile)
         body.done[tile.depth][m.body] = tile

@@ -17,6 +17,10 @@ ROWS = (
     "    y[n] = logsumexp[t](x[n, t] if mask[n, t] else -inf)\n"
     "    z[n] = sum[t](softmax[t](x[n, t]) * sin(x[n, t]))\n"
 )
+MEAN = (
+    "model m(x: f32[N, T]) -> (y: [N], z: [N], v: [N], w: [N, T]):\n    y[n] = logsumexp[t](x[n, t])\n"
+    "    z[n] = mean[t](x[n, t])\n    v[n] = sum[t](x[n, t]^2)\n    w[n, t] = x[n, t] * softmax[t](x[n, t])\n"
+)
 WHOLE = "model m(x: f32[N, T]) -> y: []:\n    y = logsumexp[n, t](3 * x[n, t])\n"
 
 
@@ -31,6 +35,13 @@ def test_a_softmax_of_long_rows_runs_over_them_once(spec_text: str, tmp_path: Pa
     found = kernels(compile_text(spec, "triton"), "_rows_kernel")
     assert found and all(x.count("for start") == 1 and "growth" in x for x in found)
     check_spec(spec, tmp_path, 3)
+
+
+def test_other_sums_of_a_row_are_not_of_what_is_masked_for_its_maximum(tmp_path: Path) -> None:
+    spec = tmp_path / "mean.dsl"
+    spec.write_text(MEAN, encoding="utf-8")
+    check_spec(spec, tmp_path, 3)
+    check_spec(spec, tmp_path, 70)
 
 
 @pytest.mark.parametrize("length", [1, 63, 64, 65, 200])
