@@ -145,7 +145,7 @@ WIDE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["f32", pytest.param("f64", marks=pytest.mark.long), "bf16"])
+@pytest.mark.parametrize("dtype", ["f32", *(pytest.param(x, marks=pytest.mark.long) for x in ("f64", "bf16"))])
 @pytest.mark.parametrize("name", WIDE)
 def test_streams_of_the_widest_rows_compile_for_three_targets(
     name: str, dtype: str, tmp_path: Path, known: Path
