@@ -467,18 +467,26 @@ def _without_common_factor(above: Items, below: Items) -> tuple[Terms, Terms] | 
 
 
 def floor(e: Size) -> Size:
-    """The whole number below; whole terms leave the floor.
+    """The whole number below, in one form: whole multiples leave the floor, and a floor in it is not rounded twice.
 
-    >>> N = Symbol("N"); floor((N + 2) / 2)
-    N // 2 + 1
+    >>> N = Symbol("N"); floor((N + 2) / 2), floor((3*N - 1) / 2), floor((floor(N / 2) + 1) / 3)
+    (N // 2 + 1, N + (N - 1) // 2, (N + 2) // 6)
     """
     if isinstance(e, int):
         return e
+    whole: Terms = {m: k for m, c in e.terms.items() if _is_whole(m) and (k := int(c) if m else math.floor(c))}
+    if whole:
+        return _made(whole) + floor(e - _made(whole))
     if e.terms.keys() == {ONE}:
-        return math.floor(e.terms[ONE])
-    whole: Terms = {m: c for m, c in e.terms.items() if isinstance(c, int) and _is_whole(m)}
-    rest = _made({m: c for m, c in e.terms.items() if m not in whole})
-    return _made(whole) + (_applied("floor", (rest,)) if rest != 0 else 0)
+        return 0
+    d = math.lcm(*(c.denominator for c in e.terms.values()))
+    multiple = e * d
+    if d > 1 and isinstance(multiple, Polynomial) and multiple.is_integer:
+        # (x // a + n) / d rounds down to the same as (x / a + n) / d
+        for f in e.functions:
+            if f.name == "floor" and e.terms.get(frozenset([(f, 1)])) == Fraction(1, d):
+                return floor(e - (_applied("floor", f.args) - f.args[0]) * Fraction(1, d))
+    return _applied("floor", (e,))
 
 
 def extreme(name: str, values: Iterable[Size]) -> Size:

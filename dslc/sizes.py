@@ -3,20 +3,24 @@
 A size is an `int` or an expression over positive whole-number symbols (`polynomials.py`). Floor division is
 `floor(a/b)`, exact division is plain division whose wholeness was proved. Nothing here parses text.
 
-Every answer is "proved" or "not proved"; nothing is guessed. A proof of `e >= 0` replaces each symbol by its
+Every answer is "proved" or "not proved"; nothing is guessed. A first proof of `e >= 0` replaces each symbol by its
 lower bound plus a non-negative slack, bounds floors by their arguments, and asks that no coefficient of the
-resulting polynomial be negative; known inequalities may be subtracted first.
+resulting polynomial be negative. Where that fails, `e < 0` and all that is known become linear constraints
+(`constraints.py`), whose contradiction is a proof (`omega.py`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from dslc.constraints import MAX_ROWS, Constraints, divides_always
+from dslc.omega import Work
 from dslc.polynomials import (
+    ONE,
     Atom,
     Function,
     Monomial,
@@ -43,6 +47,10 @@ MAX_POWER_BITS = 200
 MAX_TERMS = 300
 MAX_EXPONENT = 64
 MAX_WORK = 30_000
+#: lower bounds of the factors of a product that are looked for
+MAX_LEAST = 4
+#: as many rows of a linear proof take about as long as a step of the algebra
+ROWS_OF_A_STEP = 20
 
 
 class _Budget:
@@ -119,11 +127,28 @@ def _show(e: Size, level: int) -> str:
     if len(e.terms) == 1:
         ((monomial, c),) = e.terms.items()
         return _show_term(monomial, c, level)
+    e = _constant_in_floor(e)
+    if len(e.terms) == 1:
+        return _show(e, level)
     text = ""
     for monomial, c in sorted(e.terms.items(), key=lambda term: _place(*term)):
         body = _show_term(monomial, c if c > 0 else -c, 1)
         text += (f" - {body}" if c < 0 else f" + {body}") if text else (f"-{body}" if c < 0 else body)
     return _wrap(text, level > 0)
+
+
+def _constant_in_floor(e: Polynomial) -> Polynomial:
+    """(N + 7) // 2 for (N + 1) // 2 + 3: a number beside the only floor, which has another in it, stands in it too."""
+    floors = [f for f in e.functions if f.name == "floor"]
+    if len(floors) != 1 or ONE not in e.terms or e.terms.get(frozenset([(floors[0], 1)])) != 1:
+        return e
+    (argument,) = floors[0].args
+    assert isinstance(argument, Polynomial)
+    if ONE not in argument.terms:
+        return e
+    moved = Function("floor", (argument + e.terms[ONE],))
+    kept = {m: c for m, c in e.terms.items() if m not in (ONE, frozenset([(floors[0], 1)]))}
+    return Polynomial({**kept, frozenset([(moved, 1)]): 1})
 
 
 def _show_term(monomial: Monomial, c: Number, level: int) -> str:
@@ -191,16 +216,6 @@ def _wrap(text: str, parentheses: bool) -> str:
 # ---- facts and proofs ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Multiple:
-    """A symbol that is a multiple of something, with a fresh whole number as quotient."""
-
-    symbol: Symbol
-    replacement: Size
-    #: whether the quotient is known to be positive, as symbols are
-    positive: bool
-
-
 @dataclass
 class Facts:
     """What is known about the sizes of one definition.
@@ -213,13 +228,20 @@ class Facts:
 
     #: symbols that were solved for (placeholders of a scan, equalities of a `where`)
     solved: dict[Symbol, Size] = field(default_factory=dict)
-    #: expressions known to be >= 0
+    #: expressions known to be >= 0, and to be 0
     nonnegatives: list[Size] = field(default_factory=list)
-    multiples: list[Multiple] = field(default_factory=list)
+    zeros: list[Size] = field(default_factory=list)
+    #: expressions known not to be 0
+    nonzeros: list[Size] = field(default_factory=list)
+    #: symbols with a multiple that they are equal to; the quotient is a fresh symbol
+    multiples: list[tuple[Symbol, Size]] = field(default_factory=list)
+    #: quotients that may be 0 or negative
+    signed: list[Symbol] = field(default_factory=list)
     _proofs: dict[tuple[str, Size], bool] = field(default_factory=dict)
 
     def copy(self) -> Facts:
-        return Facts(dict(self.solved), list(self.nonnegatives), list(self.multiples))
+        known = (self.solved, self.nonnegatives, self.zeros, self.nonzeros, self.multiples, self.signed)
+        return Facts(*(x.copy() for x in known))  # type: ignore[arg-type]
 
     # -- assumptions
 
@@ -228,13 +250,21 @@ class Facts:
         difference = tidy(self.normal(a) - self.normal(b))
         if isinstance(difference, int):
             return difference == 0
-        if self.nonnegative(difference - 1) or self.nonnegative(-difference - 1):
+        if self._never_zero(difference):
             return False
         self._proofs.clear()
         for s, sign, rest in _solvable(difference):
             self.solved[s] = tidy(-rest * sign)
             return True
-        self.nonnegatives += [difference, -difference]
+        self.zeros.append(difference)
+        return True
+
+    def assume_different(self, a: Size, b: Size) -> bool:
+        """Take `a != b` as given; False when that contradicts what is known."""
+        if self.equal(a, b):
+            return False
+        self.nonzeros.append(tidy(a - b))
+        self._proofs.clear()
         return True
 
     def assume_nonnegative(self, e: Size) -> bool:
@@ -251,17 +281,16 @@ class Facts:
         expr, d = self.normal(e), self.normal(divisor)
         if isinstance(expr, int):
             return not isinstance(d, int) or expr % d == 0
+        quotient_symbol = Symbol(f"({show(expr)})/({show(d)})")
+        if not (surely_positive(expr) and surely_positive(d)):
+            self.signed.append(quotient_symbol)
         for s, sign, rest in _solvable(expr):
-            if isinstance(d, int) and rest == 0:
-                for known in self.multiples:
-                    content = _number_before(known.replacement) if known.symbol == s else 1
-                    d = math.lcm(d, content)
-            quotient_symbol = Symbol(f"({s.name}/{d})")
-            positive = sign == 1 and surely_nonnegative(rest)
-            self.multiples.append(Multiple(s, tidy((d * quotient_symbol - rest) * sign), positive))
-            self._proofs.clear()
-            return True
-        return True
+            self.multiples.append((s, tidy((d * quotient_symbol - rest) * sign)))
+            break
+        else:
+            self.zeros.append(tidy(expr - d * quotient_symbol))
+        self._proofs.clear()
+        return not self._constraints(expr).impossible()
 
     # -- questions
 
@@ -287,29 +316,15 @@ class Facts:
         difference = tidy(self.normal(a) - self.normal(b))
         if isinstance(difference, int):
             return difference == 0
-        if self.nonnegative(difference - 1) or self.nonnegative(-difference - 1):
+        if any(c == 0 for c in self._in_multiples(difference)):
+            return True
+        if self._never_zero(difference):
             return False
-        for known in self.multiples:
-            if difference.subs({known.symbol: known.replacement}) == 0:
-                return True
-        return None
+        return True if self.nonnegative(difference) and self.nonnegative(-difference) else None
 
     def whole(self, e: Size) -> bool:
         """Is `e` provably a whole number?"""
         return isinstance(e, int) or self._whole(self.normal(e))
-
-    def _whole(self, e: Size) -> bool:
-        key = ("whole", e)
-        if key not in self._proofs:
-            self._proofs[key] = self._prove_whole(e)
-        return self._proofs[key]
-
-    def _prove_whole(self, e: Size) -> bool:
-        candidates = [e]
-        for known in self.multiples:
-            within = [c for c in candidates if isinstance(c, Polynomial) and known.symbol in c.free_symbols]
-            candidates += [tidy(c.subs({known.symbol: known.replacement})) for c in within[:16]]
-        return any(isinstance(c, int) or bool(c.is_integer) for c in candidates)
 
     def positive(self, e: Size) -> bool:
         return self.nonnegative(e - 1)
@@ -319,36 +334,104 @@ class Facts:
         expr = self.normal(e)
         if isinstance(expr, int):
             return expr >= 0
-        key = ("nonnegative", expr)
+        return self._proved("nonnegative", expr, self._prove_nonnegative)
+
+    # -- proofs
+
+    def _proved(self, question: str, e: Size, prove: Callable[[Size], bool]) -> bool:
+        key = (question, e)
         if key not in self._proofs:
-            self._proofs[key] = self._prove_nonnegative(expr, 2)
+            self._proofs[key] = prove(e)
         return self._proofs[key]
 
-    def _prove_nonnegative(self, e: Size, uses: int) -> bool:
-        if isinstance(e, int):
-            return e >= 0
-        tidy(e)
-        if _no_negative_coefficient(e):
+    def _whole(self, e: Size) -> bool:
+        return self._proved("whole", e, self._prove_whole)
+
+    def _never_zero(self, e: Size) -> bool:
+        return self._proved("never zero", e, self._prove_never_zero)
+
+    def _prove_whole(self, e: Size) -> bool:
+        candidates = self._in_multiples(e)
+        if any(isinstance(c, int) or c.is_integer for c in candidates):
             return True
-        floors = [f for f in e.functions if f.name == "floor"]
-        if len(floors) == 1:
-            (f,) = floors
-            coefficient = e.coefficient(f)
-            if surely_positive(coefficient):  # floor(n/d) >= k exactly when n >= k*d, for whole k
-                rest = divide(e - coefficient * Polynomial({frozenset([(f, 1)]): 1}), coefficient)
-                if not any(g.name == "floor" for g in _functions(rest)) and self._whole(rest):
-                    assert isinstance(f.args[0], Polynomial)
-                    numerator, denominator = f.args[0].as_numer_denom()
-                    if self._prove_nonnegative(numerator + rest * denominator, uses):
-                        return True
-        multiples = {m.symbol: m.replacement for m in reversed(self.multiples) if m.positive}
-        if multiples.keys() & e.free_symbols and _no_negative_coefficient(e.subs(multiples)):
+        if not isinstance(e, Polynomial):
             return True
-        if uses and len(self.nonnegatives) > 20:
-            uses = 1
-        if uses:
-            return any(self._prove_nonnegative(e - known, uses - 1) for known in self.nonnegatives)
-        return False
+        above, d = e.as_numer_denom()
+        if not isinstance(d, int) or not isinstance(above, Polynomial) or not above.is_integer:
+            return False
+        # a remainder of 1 to d - 1 is impossible
+        return divides_always(d, above) or self._refuted(e, lambda c: _with_remainder(c, above, d))
+
+    def _prove_never_zero(self, e: Size) -> bool:
+        if self.nonnegative(e - 1) or self.nonnegative(-e - 1):
+            return True
+        return self._refuted(e, lambda c: c.zero(e))
+
+    def _prove_nonnegative(self, e: Size) -> bool:
+        assert isinstance(e, Polynomial)
+        candidates = [
+            c for c in self._in_multiples(tidy(e)) if isinstance(c, int) or c.free_symbols.isdisjoint(self.signed)
+        ]
+        return any(map(_no_negative_coefficient, candidates)) or self._refuted(e, lambda c: _below_zero(c, e))
+
+    def _refuted(self, e: Size, claim: Callable[[Constraints], None], bound_factors: bool = True) -> bool:
+        """Does a claim about the symbols of `e` contradict what is known?"""
+        constraints = self._constraints(e, bound_factors)
+        claim(constraints)
+        work = Work(MAX_ROWS)
+        refuted = constraints.impossible(work)
+        _Budget.left -= (MAX_ROWS - work.left) / ROWS_OF_A_STEP
+        return refuted
+
+    def _constraints(self, e: Size, bound_factors: bool = True) -> Constraints:
+        """All that is known about sizes that have to do with those of an expression."""
+        constraints = Constraints(self.signed, self._least if bound_factors else None)
+        zeros = [s - value for s, value in (*self.solved.items(), *self.multiples)] + self.zeros
+        known = [*((z, constraints.zero) for z in zeros), *((x, constraints.not_negative) for x in self.nonnegatives)]
+        known += [(x, constraints.not_zero) for x in self.nonzeros]
+        symbols = set() if isinstance(e, int) else set(e.free_symbols)
+        while True:
+            near = [(x, state) for x, state in known if isinstance(x, Polynomial) and x.free_symbols & symbols]
+            if not near:
+                return constraints
+            for x, state in near:
+                state(x)
+                symbols |= x.free_symbols
+            known = [k for k in known if k not in near]
+
+    def _least(self, a: Atom) -> int:
+        """A number that a factor of a product is known not to be below; a small one will do."""
+        value = a if isinstance(a, Symbol) else Polynomial({frozenset([(a, 1)]): 1})
+        least = 1 if isinstance(a, Symbol) else 0
+        while least < MAX_LEAST and self._proved("least", value - least - 1, self._prove_least):
+            least += 1
+        return least
+
+    def _prove_least(self, e: Size) -> bool:
+        """Is `e >= 0` provable without looking for lower bounds of factors in turn?"""
+        assert isinstance(e, Polynomial)
+        return self._refuted(e, lambda c: _below_zero(c, e), bound_factors=False)
+
+    def _in_multiples(self, e: Size) -> list[Size]:
+        """An expression with multiples in the place of symbols: in all ways, as long as they are few."""
+        candidates = [e]
+        for s, multiple in self.multiples:
+            within = [c for c in candidates if isinstance(c, Polynomial) and s in c.free_symbols]
+            candidates += [tidy(c.subs({s: multiple})) for c in within[:16]]
+        return candidates
+
+
+def _below_zero(c: Constraints, e: Polynomial) -> None:
+    """`e < 0`: a whole multiple of it is at most -1; where there is none, `e <= 0` follows."""
+    above, below = e.as_numer_denom()
+    whole = isinstance(above, int) or above.is_integer
+    c.not_negative(-above - 1 if whole and surely_positive(below) else -e)
+
+
+def _with_remainder(c: Constraints, e: Polynomial, d: int) -> None:
+    """`e % d > 0`"""
+    q = floor(divide(e, d))
+    c.not_negative(e - d * q - 1)
 
 
 def _solvable(e: Polynomial) -> list[tuple[Symbol, int, Size]]:
@@ -361,14 +444,6 @@ def _solvable(e: Polynomial) -> list[tuple[Symbol, int, Size]]:
             if isinstance(rest, int) or s not in rest.free_symbols:
                 found.append((s, int(sign), rest))
     return found
-
-
-def _number_before(e: Size) -> int:
-    """8 for `8*q`, 1 for a sum."""
-    if isinstance(e, int) or len(e.terms) > 1:
-        return 1
-    (c,) = e.terms.values()
-    return c if isinstance(c, int) else 1
 
 
 def _functions(e: Size) -> set[Function]:
