@@ -87,15 +87,21 @@ def verify(
     --ragged, "sizes" is a list of those that were tried.
     """
     import json
+    import warnings
 
     from dslc.cli.compiled import chosen, spec_errors
+    from dslc.compiler import optimizer_of
     from dslc.training.errors import RunError
     from dslc.verification.backends import Loaded
     from dslc.verification.verify import choose_sizes, merged, ragged_sizes
     from dslc.verification.verify import verify as run_checks
 
     with spec_errors(as_json, JSON_VERSION):
-        _, instance, train = chosen(spec, settings, model)
+        checked, instance, train = chosen(spec, settings, model)
+        optimizer = optimizer_of(checked, train)
+    # what is not finite is in the table; threads of a module warn whatever `numpy.errstate` says here
+    context.with_resource(warnings.catch_warnings())
+    warnings.simplefilter("ignore", RuntimeWarning)
     try:
         if ragged:
             drawn = ragged_sizes(instance, train, sizes, seed) or [choose_sizes(instance, train, sizes, seed)]
@@ -103,7 +109,23 @@ def verify(
             drawn = [choose_sizes(instance, train, sizes, seed)]
         names, modules = list(backends or BACKENDS), dict[tuple[str, str], Loaded]()
         runs = [
-            (each, run_checks(spec, settings, instance, train, each, seed, names, dtype, modules)) for each in drawn
+            (
+                each,
+                run_checks(
+                    spec,
+                    settings,
+                    instance,
+                    train,
+                    each,
+                    seed,
+                    names,
+                    dtype,
+                    modules,
+                    optimizer,
+                    None if ragged else sizes,
+                ),
+            )
+            for each in drawn
         ]
         checks = merged(runs) if ragged else runs[0][1]
     except RunError as error:

@@ -42,16 +42,22 @@ class Loaded:
 
     def call(self, function: str, unit: Unit, values: Mapping[str, Array], seed: int) -> Any:
         """What a function of the module gives for values by name: NumPy arrays in tuples and dictionaries."""
-        chosen = getattr(self.module, function)
-        accepted = inspect.signature(chosen).parameters
+        arguments, options = self.arguments(function, unit, values, seed)
+        with np.errstate(all="ignore"), self.running():
+            result = getattr(self.module, function)(*arguments, **options)
+        return self.plain(result)
+
+    def arguments(
+        self, function: str, unit: Unit, values: Mapping[str, Array], seed: int
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """What a function of the module is called with."""
+        accepted = inspect.signature(getattr(self.module, function)).parameters
         options: dict[str, Any] = {}
         if "state" in accepted:
             options["state"] = self.packed(unit, values, unit.states, computed_in(self.dtype))
         if "seed" in accepted:
             options["seed"] = seed
-        with np.errstate(all="ignore"), self.running():
-            result = chosen(self.packed(unit, values, unit.params), *self.data(unit, values), **options)
-        return self.plain(result)
+        return [self.packed(unit, values, unit.params), *self.data(unit, values)], options
 
     def train(
         self, unit: Unit, values: Mapping[str, Array], seed: int, steps: int, noise: Noise | None = None
@@ -91,7 +97,7 @@ class Loaded:
 def numpy_module(path: Path, settings: Mapping[str, object], model: str, dtype: str = "f64") -> Loaded:
     if dtype == "bf16":
         raise Unavailable("NumPy has no bfloat16")
-    module = compile_module(path, "numpy", dtype, model, False, **settings)
+    module = compile_module(path, "numpy", dtype, model, False, (), **settings)
 
     def pack(x: Array, kind: str | None = None) -> Array:
         return np.asarray(x) if kind is None else np.asarray(x, NUMPY[kind])
@@ -126,7 +132,7 @@ def triton_module(path: Path, settings: Mapping[str, object], model: str, dtype:
         made = torch.from_numpy(np.asarray(x, order="C"))
         return made if kind is None else made.to(getattr(torch, TORCH[kind]))
 
-    module = compile_module(path, "triton", dtype, model, False, **settings)
+    module = compile_module(path, "triton", dtype, model, False, (), **settings)
     return Loaded("triton", module, pack, unpack, dtype, interpreter)
 
 

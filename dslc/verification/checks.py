@@ -21,8 +21,20 @@ from dslc.kernels.prepare import PASSES
 from dslc.pipeline import EARLY, trained
 from dslc.source import Span
 from dslc.verification.backends import Loaded
-from dslc.verification.precision import HALVES, LARGEST, TRIALS, Noise, Wanted, computed_in, kept, rounding, watching
+from dslc.verification.precision import (
+    HALVES,
+    LARGEST,
+    TRIALS,
+    Noise,
+    Wanted,
+    computed_in,
+    kept,
+    length,
+    rounding,
+    watching,
+)
 from dslc.verification.sample import draw_inputs
+from dslc.verification.undefined import FILLINGS, changing, defined, filling, undefined
 
 #: between a module in float64 and the interpreter: in general, with draws (which are float32), with storage in 16 bits
 EXACT, DRAWN, HALF = 1e-9, 1e-5, 2e-2
@@ -47,6 +59,11 @@ class Check:
     def ok(self) -> bool:
         return self.error is None or self.error <= self.tolerance
 
+    @property
+    def badness(self) -> float:
+        """How large the error is, as a share of what it may be."""
+        return -1.0 if self.error is None else self.error / self.tolerance if self.error else 0.0
+
 
 @dataclass
 class Subject:
@@ -57,6 +74,9 @@ class Subject:
     sizes: Mapping[str, int]
     seed: int
     dtype: str = "f64"
+    #: whether errors are shares of the largest result that is compared at the same time: long sums of what cancels are
+    #: farther from 0 than a few roundings
+    at_once: bool = False
     units: dict[str, Unit] = field(default_factory=dict)
     #: what a step of training should give, once it is known
     step: Wanted | None = None
@@ -89,6 +109,12 @@ class Subject:
             return False
         return True
 
+    def is_finite(self) -> bool:
+        """Whether the loss is a number; where there is none, or it is too large to compute, it counts as one."""
+        if self.train is None or too_large((self.unit("training").outputs["loss"],), self.sizes):
+            return True
+        return bool(np.isfinite(self.loss()))
+
     def overflow(self) -> str:
         """Which value of the spec is larger than any of the module's dtype, in words, or nothing."""
         if self.dtype not in LARGEST:
@@ -108,18 +134,18 @@ class Subject:
     def wanted(self, mode: str, results: Mapping[str, ir.Tensor]) -> Wanted:
         """What the interpreter gives for the results of a program, exactly and with roundings."""
         values = self.inputs(mode)
-        exact = self.run(values, results, None)
-        if undefined(exact):
-            exact = defined(exact, self.run(values, self.stable(mode), None))
+        exact, without = self.plain(values, results)
+        if without:
+            exact = defined(exact, self.run(values, self.stable(mode), None), without)
 
         def moved(results: Mapping[str, ir.Tensor]) -> list[dict[str, Array]]:
             return [self.run(values, results, np.random.default_rng((self.seed, k))) for k in range(TRIALS)]
 
         def near() -> list[dict[str, Array]]:
             found = moved(results)
-            if not any(undefined(x) for x in found):
+            if not without and not any(undefined(x) for x in found):
                 return found
-            return [defined(*each) for each in zip(found, moved(self.stable(mode)), strict=True)]
+            return [defined(*each, without) for each in zip(found, moved(self.stable(mode)), strict=True)]
 
         def other() -> list[dict[str, Array]]:
             stable = self.stable(mode)
@@ -129,6 +155,24 @@ class Subject:
             return moved(dict(zip(stable, roots, strict=True)))
 
         return Wanted(exact, near, other if self.dtype in HALVES else None)
+
+    def plain(
+        self, values: Mapping[str, Array], results: Mapping[str, ir.Tensor]
+    ) -> tuple[dict[str, Array], dict[str, Array]]:
+        """The interpreter's results, and where they have no value; nothing if they all have one."""
+        kind, met = type(self.interpreter(values, tuple(results.values()))), list[ir.Node]()
+
+        def run(scale: float) -> dict[str, Array]:
+            machine = filling(kind, scale, self.seed, met)
+            with np.errstate(all="ignore"):
+                return machine(values, self.sizes, self.seed).run(results)
+
+        first = run(FILLINGS[0])
+        return first, changing([first, *map(run, FILLINGS[1:])]) if met else {}
+
+    def loss(self) -> float:
+        """The loss of a step of training."""
+        return float(self.wanted("training", {"loss": self.unit("training").outputs["loss"]}).exact["loss"])
 
     def run(
         self, values: Mapping[str, Array], results: Mapping[str, ir.Tensor], rng: np.random.Generator | None
@@ -168,11 +212,14 @@ class Subject:
     def compared(
         self, title: str, backend: str, found: Mapping[str, Any], wanted: Wanted, limit: float, stored: str
     ) -> Check:
-        rows = [(error_of(found.get(k, np.nan), v), limit, k) for k, v in wanted.exact.items()]
-        if self.dtype != "f64" or any(error > limit for error, _, _ in rows):
+        least = max(map(largest_of, wanted.exact.values())) if self.at_once else 0.0
+        rows = [(error_of(found.get(k, np.nan), v, least), limit, k) for k, v in wanted.exact.items()]
+        if not self.at_once and (self.dtype != "f64" or any(error > limit for error, _, _ in rows)):
             coarse = [k for error, _, k in rows if self.dtype != "f64" or error > limit]
-            rows = [row for row in rows if row[2] not in coarse] + wanted.only(coarse).errors(found, stored)
-        error, most, name = max(rows, key=lambda row: row[0] / row[1])
+            largest = max(map(length, wanted.exact.values()))
+            rows = [row for row in rows if row[2] not in coarse] + wanted.only(coarse).errors(found, stored, largest)
+        wrong = [row for row in rows if not row[0] <= row[1]]
+        error, most, name = max(wrong, key=lambda row: row[0] / row[1]) if wrong else max(rows)
         return Check(backend, title, error, most, f"largest at {name}")
 
     def interpreter(self, values: Mapping[str, Array], roots: tuple[ir.Tensor, ...]) -> Interpreter:
@@ -217,8 +264,10 @@ def all_nodes(roots: tuple[ir.Tensor, ...]) -> list[ir.Node]:
 # ---- comparing -----------------------------------------------------------------------------------------
 
 
-def error_of(found: Any, expected: Any) -> float:
-    """The largest difference relative to the largest value; infinite where one is NaN and the other not.
+def error_of(found: Any, expected: Any, least: float = 0.0) -> float:
+    """The largest difference relative to the largest value, or to a larger one that is given.
+
+    It is infinite where one is NaN and the other not.
 
     >>> error_of(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
     0.5
@@ -229,17 +278,14 @@ def error_of(found: Any, expected: Any) -> float:
     finite = np.isfinite(b)
     if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
         return float("inf")
-    difference, largest = (float(np.abs(x[finite]).max(initial=0.0)) for x in (a - b, b))
+    difference, largest = float(np.abs(a[finite] - b[finite]).max(initial=0.0)), max(largest_of(b), least)
     return 0.0 if difference == 0 else difference / largest if largest else float("inf")
 
 
-def undefined(results: Mapping[str, Array]) -> bool:
-    return any(np.isnan(x).any() for x in results.values())
-
-
-def defined(plain: Mapping[str, Array], stable: Mapping[str, Array]) -> dict[str, Array]:
-    """Results of formulas as they are written; where those have no value, of their stable forms."""
-    return {name: np.where(np.isnan(x), stable[name], x) for name, x in plain.items()}
+def largest_of(x: Any) -> float:
+    """The largest of the finite entries of an array, their signs apart."""
+    x = np.asarray(x, float)
+    return float(np.abs(x[np.isfinite(x)]).max(initial=0.0))
 
 
 def tolerance(roots: tuple[ir.Tensor, ...]) -> float:
@@ -424,6 +470,8 @@ def differences(subject: Subject, loaded: Loaded) -> Check:
     unit, values = subject.unit("training"), subject.inputs("training")
     if rounds((unit.outputs["loss"],)):
         return Check(loaded.name, "gradient against differences", None, HALF, STEPPED)
+    if not np.isfinite(subject.loss()):
+        return Check(loaded.name, "gradient against differences", None, DIFFERENCES, f"the loss is {subject.loss()}")
     rng = np.random.default_rng(subject.seed + 1)
     _, apart, _, _ = loaded.call("loss_grad_metrics", unit, values, subject.seed)
     grads = together(unit, apart, trained(unit, subject.train))
@@ -482,6 +530,8 @@ def second_order(subject: Subject) -> Check:
     name = "second derivative against differences"
     if rounds((unit.outputs["loss"],)):
         return Check("interpreter", name, None, HALF, STEPPED)
+    if not np.isfinite(subject.loss()):
+        return Check("interpreter", name, None, DIFFERENCES, f"the loss is {subject.loss()}")
     program: dict[str, ir.Tensor] = {"loss": unit.outputs["loss"]}
     for each in EARLY.values():
         program = each(program)

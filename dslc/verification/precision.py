@@ -233,10 +233,12 @@ class Wanted:
         beyond = max(max(x) / means[k] for k, x in moved.items() if np.isfinite(means[k]))
         return {k: beyond * x for k, x in means.items()}
 
-    def errors(self, found: Mapping[str, Any], dtype: str) -> list[tuple[float, float, str]]:
-        """Of each result its error, the one that it may have, and its name; errors are lengths of differences."""
+    def errors(self, found: Mapping[str, Any], dtype: str, largest: float) -> list[tuple[float, float, str]]:
+        """Of each result its error, the one that it may have, and its name; errors are lengths of differences.
+
+        `largest` is the length of the largest result that is compared together with these.
+        """
         lengths = {name: length(x) for name, x in self.exact.items()}
-        largest = max((x for x in lengths.values() if np.isfinite(x)), default=0.0)
         movement = self.movement()
         rows: list[tuple[float, float, str]] = []
         for name, x in self.exact.items():

@@ -14,6 +14,10 @@ from dslc.ir.build import Unit, build, build_train
 from dslc.training.errors import RunError
 from dslc.verification import checks
 from dslc.verification.backends import BACKENDS, Loaded, Unavailable
+from dslc.verification.guards import at_guards
+from dslc.verification.lengths import at_length
+from dslc.verification.memory import undisturbed
+from dslc.verification.optimizing import Rule, train_steps
 from dslc.verification.sample import draw_sizes, fits, open_sizes
 from dslc.verification.steps import has_step, steps
 
@@ -31,7 +35,7 @@ def reference_dtype(dtype: str) -> str:
 def choose_sizes(
     model: p.Instance, train: p.TrainProgram | None, given: Mapping[str, int], seed: int
 ) -> dict[str, int]:
-    """Small sizes at which all axes of the spec are whole and not empty."""
+    """Small sizes at which all axes of the spec are whole and not empty, and the loss finite, if it is at some."""
     units = [build(model, "inference"), *([build_train(train)] if train is not None else [])]
     names = open_sizes(units)
     unknown = [n for n in given if n not in names]
@@ -40,10 +44,15 @@ def choose_sizes(
             f"{unknown[0]} is not an open size of the spec", help=f"open sizes: {', '.join(names) or 'none'}"
         )
     rng = np.random.default_rng(seed)
+    possible: dict[str, int] | None = None
     for _ in range(ATTEMPTS):
         sizes = draw_sizes(names, given, rng)
-        if allowed(model, train, units, sizes, seed):
-            return sizes
+        if sizes != possible and allowed(model, train, units, sizes, seed):
+            if checks.Subject(model, train, sizes, seed).is_finite():
+                return sizes
+            possible = possible or sizes
+    if possible is not None:
+        return possible
     raise RunError(
         "no small sizes fit the spec", help=f"give them, for example --sizes {','.join(f'{n}=8' for n in names)}"
     )
@@ -101,11 +110,13 @@ def ragged_sizes(
 def verify(
     path: Path, settings: Mapping[str, object], model: p.Instance, train: p.TrainProgram | None,
     sizes: Mapping[str, int], seed: int, backends: list[str], dtype: str = "f64",
-    modules: dict[tuple[str, str], Loaded] | None = None,
+    modules: dict[tuple[str, str], Loaded] | None = None, optimizer: p.Instance | None = None,
+    given: Mapping[str, int] | None = None,
 ) -> list[checks.Check]:  # fmt: skip
     """All checks of a spec at given sizes, with parameters of a dtype; those by differences need float64.
 
-    Modules are kept in the dictionary, if one is given, for the next sizes.
+    Modules are kept in the dictionary, if one is given, for the next sizes. With `given`, what is right is checked at a
+    long size too, which is not one of those.
     """
     subject = checks.Subject(model, train, sizes, seed, dtype)
     rows: list[checks.Check] = []
@@ -137,15 +148,20 @@ def verify(
         if overflow := subject.overflow():
             rows.append(checks.Check(name, "all", None, checks.EXACT, overflow))
             continue
-        rows += of_backend(subject, loaded, reference)
+        found = of_backend(subject, loaded, reference, optimizer)
+        if given is not None and dtype == "f64" and all(check.ok for check in found):
+            found += at_length(subject, loaded, given)
+        rows += found
     if train is not None and not large and dtype == "f64":
         rows.append(checks.second_order(subject))
     return rows
 
 
-def of_backend(subject: checks.Subject, loaded: Loaded, reference: Loaded | None) -> list[checks.Check]:
+def of_backend(
+    subject: checks.Subject, loaded: Loaded, reference: Loaded | None, optimizer: p.Instance | None = None
+) -> list[checks.Check]:
     """The checks of one backend; others than the reference must also train as that one does."""
-    rows = [checks.outputs(subject, loaded)]
+    rows = [checks.outputs(subject, loaded), *at_guards(subject, loaded), undisturbed(subject, loaded)]
     if has_step(loaded):
         rows.append(steps(subject, loaded))
     if subject.train is not None:
@@ -153,6 +169,8 @@ def of_backend(subject: checks.Subject, loaded: Loaded, reference: Loaded | None
         rows.append(checks.evaluation(subject, loaded))
         if subject.dtype == "f64":
             rows.append(checks.differences(subject, loaded))
+            if optimizer is not None and all(row.ok for row in rows):  # a step cannot be better than its gradients
+                rows.append(train_steps(subject, loaded, Rule(subject.train, optimizer)))
         if reference is not None:
             rows.append(checks.same_training(subject, loaded, reference))
     return rows
@@ -165,10 +183,6 @@ def merged(runs: Sequence[tuple[Mapping[str, int], list[checks.Check]]]) -> list
         shown = ", ".join(f"{name}={value}" for name, value in sizes.items())
         for check in found:
             key = (check.backend, check.name)
-            if key not in rows or badness(check) > badness(rows[key]):
+            if key not in rows or check.badness > rows[key].badness:
                 rows[key] = replace(check, note=f"{check.note}; {shown}" if shown else check.note)
     return list(rows.values())
-
-
-def badness(check: checks.Check) -> float:
-    return -1.0 if check.error is None else check.error / check.tolerance

@@ -73,7 +73,8 @@ def test_a_good_spec_passes_all_checks(normed: Path) -> None:
     assert done.exit_code == 0, done.output
     assert f"{normed}: ok at N=5, seed 0" in done.stdout
     assert set(checks(normed)) == {
-        "outputs", "loss and metrics", "next states", "gradients", "loss for inference", "gradient against differences",
+        "outputs", "arguments and results stay", "loss and metrics", "next states", "gradients", "loss for inference",
+        "gradient against differences", "3 steps of training", "the same at a long size",
         "second derivative against differences",
     }  # fmt: skip
 
@@ -85,7 +86,8 @@ def test_roundings_are_shown_and_not_called_nothing() -> None:
 
 
 def test_a_spec_without_training_is_compared_too() -> None:
-    assert set(checks(ROOT / "specs/linear/nearest.dsl")) == {"outputs"}
+    found = checks(ROOT / "specs/linear/nearest.dsl")
+    assert set(found) == {"outputs", "arguments and results stay", "the same at a long size"}
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
@@ -116,8 +118,8 @@ def test_a_wrong_gradient_is_found_twice(normed: Path, monkeypatch: pytest.Monke
     def change(module: ModuleType) -> None:
         real = module.loss_grad_metrics
 
-        def wrong(params: Any, x: Any, label: Any, state: Any, seed: int = 0) -> Any:
-            loss, grads, metrics, states = real(params, x, label, state, seed)
+        def wrong(params: Any, x: Any, label: Any, state: Any, seed: int = 0, **options: Any) -> Any:
+            loss, grads, metrics, states = real(params, x, label, state, seed, **options)
             return loss, {**grads, "dense.W": 1.01 * grads["dense.W"]}, metrics, states
 
         module.loss_grad_metrics = wrong
@@ -155,7 +157,9 @@ def test_other_dtypes_are_compared_as_far_as_they_go(normed: Path, dtype: str, r
     report = json.loads(done.stdout)
     assert done.exit_code == 0 and report["ok"] and report["dtype"] == dtype, report
     found = {c["check"]: c for c in report["checks"]}
-    assert set(found) == {"outputs", "loss and metrics", "next states", "gradients", "loss for inference"}
+    assert set(found) == {
+        "outputs", "arguments and results stay", "loss and metrics", "next states", "gradients", "loss for inference",
+    }  # fmt: skip
     assert found["outputs"]["error"] > 0 and 4 * rounding <= found["outputs"]["tolerance"] < 25 * rounding
 
 
@@ -163,8 +167,8 @@ def test_a_gradient_that_is_off_by_more_than_roundings_is_found(normed: Path, mo
     def change(module: ModuleType) -> None:
         real = module.loss_grad_metrics
 
-        def wrong(params: Any, x: Any, label: Any, state: Any, seed: int = 0) -> Any:
-            loss, grads, metrics, states = real(params, x, label, state, seed)
+        def wrong(params: Any, x: Any, label: Any, state: Any, seed: int = 0, **options: Any) -> Any:
+            loss, grads, metrics, states = real(params, x, label, state, seed, **options)
             return loss, {**grads, "dense2.W": (1 + 4e-6) * grads["dense2.W"]}, metrics, states
 
         module.loss_grad_metrics = wrong
@@ -191,8 +195,8 @@ def test_a_gradient_that_cancels_to_zero_may_be_off_by_roundings_and_no_more(
     def change(module: ModuleType) -> None:
         real = module.loss_grad_metrics
 
-        def wrong(params: Any, x: Any, label: Any, state: Any, seed: int = 0) -> Any:
-            loss, grads, metrics, states = real(params, x, label, state, seed)
+        def wrong(params: Any, x: Any, label: Any, state: Any, seed: int = 0, **options: Any) -> Any:
+            loss, grads, metrics, states = real(params, x, label, state, seed, **options)
             assert np.abs(grads["dense.b"]).max() < 1e-15  # the mean that batch_norm subtracts holds it, too
             return loss, {**grads, "dense.b": grads["dense.b"] + more}, metrics, states
 
@@ -385,3 +389,112 @@ def test_second_derivatives_of_distances_are_checked(tmp_path: Path) -> None:
     )
     found = checks(path)["second derivative against differences"]
     assert found["ok"] and found["error"] is not None
+
+
+# ---- modules that are right are called right ----------------------------------------------------------------
+
+#: what makes a number of a softmax over nothing, which is 0 / 0 as it is written
+SWALLOWED = (
+    "relu(r[n] + 0.2)",
+    "max(r[n] + 0.2, 0)",
+    "r[n] + 0.2 if r[n] > -1 else 3",
+    "exp(-r[n]) if not r[n] < -1 else 0",
+    "clip(r[n] + 0.2, 0.1, 0.9)",
+)
+
+
+@pytest.mark.point("20")
+@pytest.mark.parametrize("formula", SWALLOWED)
+def test_a_row_that_is_masked_as_a_whole_has_its_stable_value_on_the_way_too(formula: str, tmp_path: Path) -> None:
+    spec = tmp_path / "masked.dsl"
+    text = MASKED.replace("y[n] = sum", "r[n] = sum").replace("\n\ntrain", f"\n    y[n] = {formula}\n\ntrain")
+    spec.write_text(text, encoding="utf-8")
+    found = checks(spec, "--sizes", "N=300,S=2")
+    assert all(x["ok"] and x["error"] < 1e-6 for x in found.values()), found
+
+
+@pytest.mark.point("20")
+def test_a_value_that_is_not_masked_is_still_compared_beside_one_that_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = tmp_path / "masked.dsl"
+    text = MASKED.replace("y[n] = sum", "r[n] = sum").replace("\n\ntrain", "\n    y[n] = relu(r[n] + 0.2)\n\ntrain")
+    spec.write_text(text, encoding="utf-8")
+
+    def change(module: ModuleType) -> None:
+        real = module.forward
+        module.forward = lambda *arguments: np.where(real(*arguments) > 0.21, real(*arguments) + 1e-6, 0.2)
+
+    broken(monkeypatch, change)
+    assert not checks(spec, "--sizes", "N=17,S=1")["outputs"]["ok"]
+
+
+ALIGNED = """
+model heard(x: f32[N, T, 4]) -> logp: [N, T, 5]:
+    h = x |> dense(5)
+    logp[n, t, k] = log_softmax[k](h[n, t, k])
+
+train heard(x, label: i32[N, L] < 5):
+    lp = heard(x)
+    scan t in 0..T:
+        stay[n, s: L] = alpha[n, s, t-1]
+        move[n, s: L] = (alpha[n, s-1, t-1] else -inf)
+        alpha[n, s, t] = log(exp(stay[n, s]) + exp(move[n, s])) + lp[n, t, label[n, s]]
+    start alpha[n: N, s] = 0 if s == 0 else -inf
+    minimize -mean[n](alpha[n, L-1, T-1])
+    using adam(lr = 0.01)
+"""
+
+
+@pytest.mark.point("20")
+def test_sizes_are_drawn_at_which_the_loss_is_finite(tmp_path: Path) -> None:
+    """A sequence of T frames has no alignment with more than T + 1 labels."""
+    spec = tmp_path / "heard.dsl"
+    spec.write_text(ALIGNED, encoding="utf-8")
+    for seed in range(4):
+        report = json.loads(run(spec, "--seed", seed, "--json").stdout)
+        assert report["ok"] and report["sizes"]["L"] <= report["sizes"]["T"] + 1, report
+        assert all(x["error"] is not None for x in report["checks"])
+    found = checks(spec, "--sizes", "T=2,L=5")
+    assert all(x["ok"] for x in found.values()), found
+    assert found["gradient against differences"]["note"] == "the loss is inf"
+
+
+@pytest.mark.point("20")
+def test_a_gradient_that_is_zero_does_not_hide_the_largest_error(normed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`dense.b` has no influence, as batch_norm subtracts the mean: its gradient is roundings alone."""
+
+    def change(module: ModuleType) -> None:
+        real = module.loss_grad_metrics
+
+        def wrong(params: Any, x: Any, label: Any, state: Any, seed: int = 0, **options: Any) -> Any:
+            loss, grads, metrics, states = real(params, x, label, state, seed, **options)
+            return loss, {**grads, "dense2.W": grads["dense2.W"] * (1 + 1e-12)}, metrics, states
+
+        module.loss_grad_metrics = wrong
+
+    broken(monkeypatch, change)
+    found = checks(normed)["gradients"]
+    assert found["ok"] and found["note"] == "largest at dense2.W" and 1e-13 < found["error"] < 2e-12
+
+
+@pytest.mark.point("20")
+def test_nothing_is_printed_but_the_table(tmp_path: Path) -> None:
+    spec = tmp_path / "heard.dsl"
+    spec.write_text(ALIGNED, encoding="utf-8")
+    command = [sys.executable, "-m", "dslc.cli.main", "verify", str(spec), "-b", "numpy", "--sizes", "T=2,L=5"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+
+
+@pytest.mark.point("A")
+def test_a_guard_that_is_lost_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = tmp_path / "m.dsl"
+    spec.write_text("model m(p: f32[N, K]) -> y: [N]:\n    y[n] = entropy[k](p[n, k])\n", encoding="utf-8")
+    good = CliRunner().invoke(cli, ["verify", str(spec), "-b", "numpy"])
+    assert good.exit_code == 0 and "outputs at guards" in good.output, good.output
+    from dslc.passes import products
+
+    monkeypatch.setattr(products, "is_finite", lambda x, data=False: True)
+    bad = CliRunner().invoke(cli, ["verify", str(spec), "-b", "numpy"])
+    assert bad.exit_code == 1 and "FAILED" in bad.output, bad.output
