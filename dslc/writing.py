@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
+
+#: bytes of a name that the part beside it begins with: a name has at most 255
+SHORT = 200
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], None], before: Callable[[], None] | None = None) -> None:
@@ -20,7 +24,8 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None], before: Cal
         with open(path, "wb") as device:
             write(device)
         return
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    short = os.fsdecode(os.fsencode(path.name)[:SHORT])
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{short}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
@@ -34,6 +39,14 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None], before: Cal
         Path(name).unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Delete what a process that was killed while it wrote this file left beside it, and nothing else."""
+    own = re.compile(re.escape(f".{path.name}.") + r"(\w{8}\.)?part")  # as tempfile calls them
+    for file in path.parent.iterdir():
+        if own.fullmatch(file.name) and file.is_file() and not file.is_symlink():
+            file.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dslc.cli.arguments import SET
+from dslc.cli.arguments import SET, names_of
 from dslc.cli.compile import DTYPE_OF_NUMPY, MODEL, SPEC
 
 if TYPE_CHECKING:
@@ -68,6 +68,13 @@ EXIT_INTERRUPTED = 130
     help="Write a checkpoint after so many steps; else after an epoch, and once in a minute.",
 )
 @click.option("--weights", metavar="W", type=click.Path(path_type=Path), help="Begin with these weights.")
+@click.option(
+    "--new",
+    metavar="PATH",
+    multiple=True,
+    callback=names_of,
+    help="With --weights: these parameters begin anew, such as those of another last layer; may be repeated.",
+)
 @click.option("--fresh", is_flag=True, help="Delete the checkpoints of the folder and train anew.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
 @SET
@@ -77,7 +84,8 @@ EXIT_INTERRUPTED = 130
 def train(
     context: click.Context, spec: Path, data: Path, output: Path | None, epochs: int | None, steps: int | None,
     batch: int | None, validation: float | None, patience: int | None, seed: int, checkpoint_every: int | None,
-    weights: Path | None, fresh: bool, as_json: bool, settings: dict[str, object], dtype: str, model: str | None,
+    weights: Path | None, new: list[str], fresh: bool, as_json: bool, settings: dict[str, object], dtype: str,
+    model: str | None,
 ) -> None:  # fmt: skip
     """Train SPEC with the NumPy backend and show the result.
 
@@ -102,7 +110,10 @@ def train(
     from dslc.training.run import Settings
 
     with spec_errors(as_json, JSON_VERSION):
+        settings = with_sizes(spec, settings, model, data)
         program = compiled(spec, settings, dtype, model)
+    if new and weights is None:
+        raise click.UsageError("--new is for --weights: without it all parameters begin anew")
     if program.train is None:
         raise click.UsageError(f"{spec} has no `train`; add one to say what to minimise")
     folder = output or Path("runs") / spec.stem
@@ -110,13 +121,16 @@ def train(
         stated = defaults(program)
         chosen = Settings(
             batch or stated.get("batch", 64), epochs or stated.get("epochs", 10), seed, steps, validation or 0.0,
-            patience, checkpoint_every,
+            patience, checkpoint_every, fresh,
         )  # fmt: skip
-        job, test = prepare(program, data, chosen, folder, batch is not None, weights)
-        if fresh:
-            discard(folder)
+        job, test = prepare(program, data, chosen, folder, batch is not None, weights, new)
+        if new and not as_json:
+            show_start(job)
         outcome = watched(job, chosen, spec.stem, explanation(program, dtype), as_json)
         report = summary(spec, job, outcome, tested(job, outcome, test, program))
+        if new and job.start is not None:
+            report["loaded"] = [*job.start]
+            report["new"] = [name for name in outcome.weights if name not in job.start]
     except RunError as error:
         if as_json:
             click.echo(json.dumps({"version": JSON_VERSION, "ok": False, "error": error.to_json()}, indent=2))
@@ -149,8 +163,31 @@ def defaults(program: Compiled) -> dict[str, int]:
     return found
 
 
+def with_sizes(spec: Path, settings: dict[str, object], model: str | None, data: Path) -> dict[str, object]:
+    """The settings with the open sizes that parameters need, as the data have them."""
+    from dslc.cli.compiled import chosen
+    from dslc.open_sizes import needed, sizes_of
+    from dslc.training.errors import RunError
+    from dslc.training.files import read_arrays
+
+    *_, train = chosen(spec, settings, model)
+    if train is None or not needed(train.instance):
+        return settings
+    try:
+        shapes = {name: array.shape for name, array in read_arrays(data).items()}
+    except RunError:
+        return settings  # what is wrong with the data is told where they are read for good
+    return {**sizes_of(train.instance, shapes), **settings}
+
+
 def prepare(
-    program: Compiled, data: Path, settings: Settings, folder: Path, batch_given: bool, weights: Path | None
+    program: Compiled,
+    data: Path,
+    settings: Settings,
+    folder: Path,
+    batch_given: bool,
+    weights: Path | None,
+    new: Sequence[str] = (),
 ) -> tuple[Job, dict[str, Any]]:
     """The data, checked and split, and the arrays for the test at the end."""
     from dslc.training.data import fields_of, group, matched, rows_of, split
@@ -177,26 +214,21 @@ def prepare(
     if settings.patience is not None and not validation:
         help = "add --validation 0.1, or val_ arrays to the data"
         raise RunError("--patience needs validation rows, and there are none", help=help)
-    start = None if weights is None else starting_weights(program, weights)
+    start = None if weights is None else starting_weights(program, weights, new)
     job = Job(program.module, arrays, rows, folder, validation, fingerprint=program.fingerprint, start=start)
     if validation:
         job.validation_rows = rows_of(fields, validation)
     return job, test
 
 
-def starting_weights(program: Compiled, weights: Path) -> dict[str, Any]:
-    """The weights of a file, and with them its states."""
-    from dslc.training.weights import read_weights
+def starting_weights(program: Compiled, weights: Path, new: Sequence[str]) -> dict[str, Any]:
+    """The weights of a file, and with them its states; those that are to begin anew are left out."""
+    from dslc.training.weights import read_old_weights, read_weights
 
+    if new:
+        return read_old_weights(program.module, weights, new)
     params, state = read_weights(program.module, weights)
     return {**params, **state}
-
-
-def discard(folder: Path) -> None:
-    from dslc.training.checkpoint import CHECKPOINT, PREVIOUS
-
-    for name in (CHECKPOINT, PREVIOUS):
-        (folder / name).unlink(missing_ok=True)
 
 
 def explanation(program: Compiled, dtype: str) -> Any:
@@ -305,6 +337,18 @@ def summary(spec: Path, job: Job, outcome: Outcome, test: dict[str, float]) -> d
         "validation": outcome.validation or None,
         "test": test or None,
     }
+
+
+def show_start(job: Job) -> None:
+    """A table: which parameters and states come from the file of --weights, and which begin anew."""
+    from rich.console import Console
+    from rich.table import Table
+
+    loaded = job.start or {}
+    table = Table("parameter", "shape", "begins")
+    for name, (shape, *_) in {**job.module.PARAMS, **getattr(job.module, "STATE", {})}.items():
+        table.add_row(name, str(list(shape)), "loaded" if name in loaded else "new")
+    Console().print(table)
 
 
 def show_result(report: dict[str, Any]) -> None:

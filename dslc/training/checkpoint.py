@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ import numpy as np
 
 from dslc.training.errors import RunError
 from dslc.training.files import Array, Arrays, read_arrays, write_arrays
-from dslc.writing import write_bytes
+from dslc.weights.files import write_safetensors
+from dslc.writing import remove_leftovers, write_atomically
 
 FORMAT = 1
 CHECKPOINT = "checkpoint.npz"
@@ -59,6 +60,14 @@ def write_checkpoint(folder: Path, snapshot: Snapshot) -> None:
         raise cannot_write(path, error) from error
 
 
+def clear(folder: Path, fresh: bool) -> None:
+    """Delete what a killed run left half written, and to begin anew the checkpoints; the folder must be locked."""
+    for name in (CHECKPOINT, PREVIOUS, WEIGHTS):
+        remove_leftovers(folder / name)
+    for name in (CHECKPOINT, PREVIOUS) if fresh else ():
+        (folder / name).unlink(missing_ok=True)
+
+
 def keep_previous(path: Path, previous: Path) -> None:
     """Give the last checkpoint a second name, so that it is still there when the next one takes its place."""
     if path.exists():
@@ -75,12 +84,9 @@ def keep_previous(path: Path, previous: Path) -> None:
 
 def write_weights(folder: Path, arrays: Mapping[str, Array]) -> None:
     """Parameters and states as a safetensors file, which `dslc run` and the module's own `load` read."""
-    from safetensors.numpy import save
-
-    path = folder / WEIGHTS
-    data = save({name: np.asarray(value, order="C") for name, value in arrays.items()})
+    path, whole = folder / WEIGHTS, {name: np.asarray(value, order="C") for name, value in arrays.items()}
     try:
-        write_bytes(path, data)
+        write_atomically(path, lambda file: write_safetensors(file, whole))
     except OSError as error:
         raise cannot_write(path, error) from error
 
@@ -122,12 +128,46 @@ def _way_out(path: Path, previous: Path) -> str:
     return anew
 
 
+def _count(x: Any) -> bool:
+    return type(x) is int and 0 <= x < 2**63
+
+
+def _means(x: Any) -> bool:
+    return isinstance(x, dict) and all(isinstance(v, int | float) for v in x.values())
+
+
+def _epoch(x: Any) -> bool:
+    fields = {"epoch": _count, "steps": _count, "training": _means, "validation": _means}
+    return isinstance(x, dict) and x.keys() == fields.keys() and all(is_one(x[k]) for k, is_one in fields.items())
+
+
+def _digest(x: Any) -> bool:
+    return isinstance(x, list) and [type(v) for v in x] == [list, str, str] and all(map(_count, x[0]))
+
+
+def _digests(x: Any) -> bool:
+    return isinstance(x, dict) and all(map(_digest, x.values()))
+
+
+#: what a checkpoint says beside its arrays, and what that must be; `start` and `best` may be missing
+ABOUT: dict[str, Callable[[Any], bool]] = {
+    "step": _count, "opt_seed": _count, "epoch": _count, "position": _count, "seen": _count, "seed": _count,
+    "batch": lambda x: _count(x) and x > 0, "since_best": _count, "sums": _means, "spec": lambda x: isinstance(x, str),
+    "validation": lambda x: isinstance(x, int | float), "data": _digests, "start": _digests,
+    "history": lambda x: isinstance(x, list) and all(map(_epoch, x)),
+    "best": lambda x: isinstance(x, dict) and _count(x.get("epoch")) and isinstance(x.get("loss"), float),
+}  # fmt: skip
+OPTIONAL = ("start", "best")
+
+
 def read_snapshot(path: Path) -> Snapshot:
-    """The checkpoint in a file."""
+    """The checkpoint in a file, with all of its fields."""
     try:
         arrays = read_arrays(path)
         about = json.loads(bytes(arrays.pop("about")).decode())
-    except (RunError, KeyError, ValueError) as error:
+        if not isinstance(about, dict):
+            raise ValueError
+    except (RunError, KeyError, ValueError, RecursionError) as error:
         reason = error.message if isinstance(error, RunError) else "it is not a checkpoint of dslc"
         raise RunError(f"the checkpoint {path} cannot be used: {reason}") from error
     if about.get("format") != FORMAT:
@@ -138,6 +178,13 @@ def read_snapshot(path: Path) -> Snapshot:
         group, _, name = key.partition("/")
         groups.setdefault(group, {})[name] = value
     best = groups.pop("best", None)
+    for field_, is_one in ABOUT.items():
+        needed = best is not None if field_ == "best" else field_ not in OPTIONAL
+        if field_ not in about and not needed:
+            continue
+        if field_ not in about or not is_one(about[field_]):
+            what = "is not what dslc writes" if field_ in about else "is missing"
+            raise RunError(f"the checkpoint {path} cannot be used: `{field_}` {what}")
     kept = Best(about["best"]["epoch"], about["best"]["loss"], best) if best is not None else None
     return Snapshot(groups, about, kept, str(path))
 
@@ -152,4 +199,7 @@ def fill(target: Mapping[str, Array], source: Mapping[str, Array], what: str, or
         if target[name].shape != value.shape:
             message = f"{origin} belongs to another model: {what} `{name}` has the shape {value.shape}"
             raise RunError(f"{message}, expected {target[name].shape}", help=help)
+        if target[name].dtype.kind != value.dtype.kind:
+            message = f"{origin} belongs to another model: {what} `{name}` is stored as {value.dtype}"
+            raise RunError(f"{message}, expected {target[name].dtype}", help=help)
         target[name][...] = value

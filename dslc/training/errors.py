@@ -21,7 +21,7 @@ class RunError(Exception):
 
     def text(self) -> str:
         """The error as the command line shows it."""
-        from dslc.diagnostics.render import printable
+        from dslc.quoting import printable
 
         lines = [f"error: {printable(self.message)}"]
         if self.place.source.text:

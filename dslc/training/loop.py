@@ -9,10 +9,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import ModuleType
 
-from dslc.training.checkpoint import Best, Snapshot, cannot_write, read_checkpoint, write_checkpoint, write_weights
+from dslc.training.checkpoint import (
+    Best,
+    Snapshot,
+    cannot_write,
+    clear,
+    read_checkpoint,
+    write_checkpoint,
+    write_weights,
+)
 from dslc.training.data import Rows, digests
 from dslc.training.errors import RunError, Stopped
-from dslc.training.files import Arrays, locked, remove_leftovers
+from dslc.training.files import Arrays, locked
 from dslc.training.run import Epoch, Run, Settings, evaluate, is_better
 
 #: an epoch that took less time than the first is not worth a checkpoint; more time than the second is too much to lose
@@ -80,6 +88,8 @@ class Training:
         self.since_best = 0
         self.saved_step = -1
         self.saved_at = time.monotonic()
+        #: stands for the weights that the run began with, if they were given
+        self.start = None if job.start is None else digests(job.start)
         self.data_digests = {**digests(job.data), **{f"val_{k}": v for k, v in digests(job.validation).items()}}
 
     @property
@@ -97,7 +107,7 @@ class Training:
         try:
             self.job.folder.mkdir(parents=True, exist_ok=True)
             with locked(self.job.folder):
-                remove_leftovers(self.job.folder)
+                clear(self.job.folder, self.settings.fresh)
                 return self.work()
         except OSError as error:
             raise cannot_write(self.job.folder, error) from error
@@ -174,6 +184,8 @@ class Training:
             "spec": self.job.fingerprint, "data": self.data_digests, "validation": self.settings.validation,
             "history": [asdict(e) for e in self.history], "since_best": self.since_best,
         }  # fmt: skip
+        if self.start is not None:
+            snapshot.about["start"] = self.start
         snapshot.best = self.best
         write_checkpoint(self.job.folder, snapshot)
         write_weights(self.job.folder, self.kept())
@@ -187,6 +199,7 @@ class Training:
         self.run.restore(snapshot)
         self.history = [Epoch(**e) for e in snapshot.about["history"]]
         self.best, self.since_best = snapshot.best, snapshot.about["since_best"]
+        self.start = snapshot.about.get("start")
         self.saved_step = self.run.step_number
 
     def check_same(self, snapshot: Snapshot) -> None:
@@ -205,6 +218,9 @@ class Training:
         if about["spec"] != self.job.fingerprint:
             message = f"the spec, its settings or its dtype have changed since {snapshot.origin} was written"
             raise RunError(message, help=f"undo the change to go on; {anew}")
+        if self.start not in (None, about.get("start")):
+            message = f"{snapshot.origin} is of a run that did not begin with the weights of --weights"
+            raise RunError(message, help=f"leave out --weights to go on from the checkpoint; {anew}")
 
     # ---- when numbers are not finite
 

@@ -28,6 +28,8 @@ class Settings:
     #: epochs without a better validation loss after which to stop
     patience: int | None = None
     checkpoint_every: int | None = None
+    #: whether to begin anew where there is a checkpoint
+    fresh: bool = False
 
 
 @dataclass
@@ -58,9 +60,12 @@ class Run:
     def begin(self) -> None:
         """Back to the state before the first step."""
         self.params: Arrays = self.module.init(self.seed)
+        start = self.start or {}
+        for name in self.params.keys() & start.keys():  # before `init_opt`, which may keep copies of them
+            self.params[name][...] = start[name]
         self.opt: dict[str, Any] = self.module.init_opt(self.params, self.seed)
-        if self.start is not None:
-            fill({**self.params, **self.state}, self.start, "the array", "the file of --weights")
+        for name in self.state.keys() & start.keys():
+            self.state[name][...] = start[name]
         self.epoch = 0
         self.position = 0
         #: sums over the rows of this epoch, and how many they are
@@ -96,7 +101,7 @@ class Run:
         if "state" in self.opt:  # laid out as after a resume, so that both compute the same bits
             self.opt["state"] = {name: np.asarray(x, order="C") for name, x in self.opt["state"].items()}
         loss = float(self.opt["loss"])
-        for name, value in {"loss": loss, **self.opt["metrics"]}.items():
+        for name, value in numbers({"loss": loss, **self.opt["metrics"]}).items():
             self.sums[name] = self.sums.get(name, 0.0) + float(value) * len(rows)
         self.seen += len(rows)
         self.position += self.batch
@@ -136,13 +141,24 @@ class Run:
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go to where the snapshot was taken."""
+        about = snapshot.about
+        steps = about["epoch"] * self.steps_per_epoch + about["position"] / self.batch
+        if about["step"] != steps or not about["seen"] == about["position"] < self.rows.count:
+            message = f"the checkpoint {snapshot.origin} cannot be used: its place in the data is not one of a run"
+            raise RunError(message, help="choose another folder with -o, or --fresh to start anew")
         self.begin()
         slots = {name: value for name, value in self.opt.items() if _is_slot(name, value)}
         stored = {name[4:]: value for name, value in snapshot.groups.items() if name.startswith("opt.")}
         fill(self.params, snapshot.groups.get("params", {}), "the parameter", snapshot.origin)
         for name, value in slots.items():
             fill(value, stored.get(name, {}), f"`{name}` of", snapshot.origin)
-        about = snapshot.about
+        if snapshot.best is not None:
+            fill(
+                {name: x.copy() for name, x in self.weights().items()},
+                snapshot.best.arrays,
+                "the best",
+                snapshot.origin,
+            )
         self.opt["step"], self.opt["seed"] = about["step"], about["opt_seed"]
         self.epoch, self.position = about["epoch"], about["position"]
         self.sums, self.seen = dict(about["sums"]), about["seen"]
@@ -150,6 +166,11 @@ class Run:
 
 def _is_slot(name: str, value: object) -> bool:
     return isinstance(value, dict) and name != "metrics"
+
+
+def numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of some results that have a mean over batches: exposed tensors have none."""
+    return {name: value for name, value in values.items() if not np.ndim(value)}
 
 
 def evaluate(
@@ -165,7 +186,7 @@ def evaluate(
             loss, metrics = module.evaluate(params, *rows.take(data, part), *more)
         except (ValueError, TypeError) as error:
             raise RunError(str(error)) from error
-        for name, value in {"loss": loss, **metrics}.items():
+        for name, value in numbers({"loss": loss, **metrics}).items():
             sums[name] = sums.get(name, 0.0) + float(value) * len(part)
     return {name: total / rows.count for name, total in sums.items()}
 

@@ -339,3 +339,63 @@ def test_the_last_good_weights_stay_when_the_loss_diverges(tmp_path: Path) -> No
     told = nonfinite(tmp_path, body, np.full((8, 2), 4.0), "--checkpoint-every", 2, "--batch", 4, "--epochs", 100)
     assert "is inf at step" in told and f"are in {tmp_path / 'run'}" in told
     assert all(np.isfinite(v).all() for v in weights(tmp_path / "run").values())
+
+
+# ---- whose files they are ---------------------------------------------------------------------------------
+
+
+@pytest.mark.point("G")
+@pytest.mark.parametrize("kind", ["link", "dangling link", "folder", "pipe"])
+def test_a_lock_that_is_no_plain_file_is_refused_and_left_alone(kind: str, tmp_path: Path) -> None:
+    spec, data = normed(tmp_path)
+    folder, precious = tmp_path / "run", tmp_path / "precious.txt"
+    folder.mkdir()
+    precious.write_text("all my notes")
+    lock = folder / ".lock"
+    if kind == "folder":
+        lock.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(lock)
+    else:
+        lock.symlink_to(precious if kind == "link" else tmp_path / "missing.txt")
+    done = run("train", spec, "--data", data, "-o", folder, "--steps", 1)
+    assert done.exit_code == 1
+    assert f"{lock} is no plain file" in done.stderr and "help: remove it" in done.stderr
+    assert precious.read_text() == "all my notes" and not (tmp_path / "missing.txt").exists()
+    assert [x.name for x in folder.iterdir()] == [".lock"]
+
+
+@pytest.mark.point("G")
+def test_a_file_that_is_called_as_the_lock_keeps_its_text(tmp_path: Path) -> None:
+    spec, data = normed(tmp_path)
+    (tmp_path / ".lock").write_text("of another tool")
+    assert run("train", spec, "--data", data, "-o", tmp_path, "--steps", 1).exit_code == 0
+    assert (tmp_path / ".lock").read_text() == "of another tool"
+
+
+@pytest.mark.point("G")
+def test_only_own_leftovers_are_removed(tmp_path: Path) -> None:
+    spec, data = normed(tmp_path)
+    others = [".thesis.part", ".checkpoint.npz.backup.part", ".big.iso.abcd1234.part", ".checkpoint.part"]
+    own = [".checkpoint.npz.abcd_123.part", ".weights.safetensors.abcd1234.part", ".checkpoint.previous.npz.part"]
+    for name in others + own:
+        (tmp_path / name).write_text("half of it")
+    link = tmp_path / ".checkpoint.npz.link1234.part"
+    link.symlink_to(tmp_path / others[0])
+    assert run("train", spec, "--data", data, "-o", tmp_path, "--steps", 1).exit_code == 0
+    assert sorted(x.name for x in tmp_path.glob(".*.part")) == sorted([*others, link.name])
+
+
+@pytest.mark.point("G")
+def test_a_fresh_run_waits_for_the_lock_before_it_deletes(tmp_path: Path) -> None:
+    spec, data = normed(tmp_path)
+    folder = tmp_path / "run"
+    for steps in (2, 4):
+        assert run("train", spec, "--data", data, "-o", folder, "--steps", steps).exit_code == 0
+    before = {x.name: x.read_bytes() for x in folder.iterdir()}
+    with files.locked(folder):
+        done = run("train", spec, "--data", data, "-o", folder, "--steps", 3, "--fresh")
+    assert done.exit_code == 1 and "another run of dslc is writing to" in done.stderr
+    assert {x.name: x.read_bytes() for x in folder.iterdir()} == before
+    assert run("train", spec, "--data", data, "-o", folder, "--steps", 3, "--fresh").exit_code == 0
+    assert not (folder / "checkpoint.previous.npz").exists()

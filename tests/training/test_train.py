@@ -237,3 +237,147 @@ def test_a_spec_without_training_is_a_usage_error(tmp_path: Path) -> None:
     done = run("train", spec, "--data", "x.npz")
     assert done.exit_code == 2
     assert "has no `train`" in done.stderr
+
+
+@pytest.mark.point("J")
+def test_weights_are_never_ignored(tmp_path: Path) -> None:
+    """Beside a checkpoint, --weights must be those that the run began with; the same command goes on in any case."""
+    spec, data = normed(tmp_path)
+    options = ("train", spec, "--data", data, "-o")
+    assert run(*options, tmp_path / "a", "--steps", 3).exit_code == 0
+    start = ("--weights", tmp_path / "a/weights.safetensors")
+    assert run(*options, tmp_path / "plain", "--steps", 3).exit_code == 0
+    done = run(*options, tmp_path / "plain", "--steps", 5, *start)
+    assert done.exit_code == 1
+    assert "is of a run that did not begin with the weights of --weights" in done.stderr
+    assert "leave out --weights to go on" in done.stderr and "--fresh" in done.stderr
+    assert run(*options, tmp_path / "b", "--steps", 3, *start).exit_code == 0
+    for more in (start, (), start):
+        done = run(*options, tmp_path / "b", "--steps", 5, *more)
+        assert done.exit_code == 0 and "resumed at" in done.stdout, done.output
+    assert run(*options, tmp_path / "whole", "--steps", 5, *start).exit_code == 0
+    assert same_bits(weights(tmp_path / "b"), weights(tmp_path / "whole"))
+    assert run(*options, tmp_path / "plain", "--steps", 5, *start, "--fresh").exit_code == 0
+    assert same_bits(weights(tmp_path / "plain"), weights(tmp_path / "whole"))
+
+
+def test_given_weights_are_kept_in_16_bits_too(tmp_path: Path) -> None:
+    """Where an optimiser keeps parameters in float32 of its own, those are the given ones."""
+    spec, data = normed(tmp_path)
+    options = ("train", spec, "--data", data, "--dtype", "f16", "-o")
+    assert run(*options, tmp_path / "a", "--epochs", 6).exit_code == 0
+    start = ("--weights", tmp_path / "a/weights.safetensors", "--steps", 1)
+    assert run(*options, tmp_path / "b", *start).exit_code == 0
+    before, after = weights(tmp_path / "a"), weights(tmp_path / "b")
+    assert max(np.abs(after["dense.W"] - before["dense.W"]).max(), 0) < 0.02
+
+
+@pytest.mark.point("J")
+def test_a_metric_cannot_take_the_place_of_the_loss(tmp_path: Path) -> None:
+    spec, data = normed(tmp_path)
+    text = spec.read_text(encoding="utf-8")
+    for name, why in (("loss", "which is what is minimised"), ("accuracy", "which is another metric already")):
+        more = f"    metric {name} = mean(logits)\n"
+        spec.write_text(text.replace("    using", more + "    using"), encoding="utf-8")
+        process = subprocess.run(
+            [sys.executable, "-m", "dslc.cli.main", "train", str(spec), "--data", str(data)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert process.returncode == 1
+        assert f"error[E0714]: expected a name of its own for the metric, found `{name}`, {why}" in process.stderr
+
+
+HEAD = """\
+model net(x: [N, 3], classes = 2) -> y: [N, classes]:
+    use body = dense(4)
+    use head = dense(classes)
+    y = head(tanh(body(x)))
+
+train net(x, t: [N, classes]):
+    minimize mean((net(x) - t)^2)
+    using sgd(lr = 0.1)
+"""
+
+
+@pytest.mark.point("weights")
+def test_a_new_head_is_trained_on_an_old_body(tmp_path: Path) -> None:
+    spec = tmp_path / "net.dsl"
+    spec.write_text(HEAD, encoding="utf-8")
+    rng = np.random.default_rng(0)
+    data, wide = tmp_path / "data.npz", tmp_path / "wide.npz"
+    np.savez(data, x=rng.standard_normal((8, 3)), t=rng.standard_normal((8, 2)))
+    np.savez(wide, x=rng.standard_normal((8, 3)), t=rng.standard_normal((8, 5)))
+    assert run("train", spec, "--data", data, "--steps", 3, "-o", tmp_path / "a", "--dtype", "f64").exit_code == 0
+    old = tmp_path / "a/weights.safetensors"
+    command = (
+        "train",
+        spec,
+        "--data",
+        wide,
+        "--set",
+        "classes=5",
+        "--steps",
+        1,
+        "-o",
+        tmp_path / "b",
+        "--weights",
+        old,
+    )
+    refused = run(*command)
+    assert refused.exit_code == 1 and "head" in refused.stderr
+    assert run(*command, "--new", "head", "--seed", 7, "--dtype", "f64").exit_code == 0
+    module = dslc.compile(spec, dtype="f64", classes=5)
+    params = {**module.init(7), **{n: x for n, x in weights(tmp_path / "a").items() if n.startswith("body")}}
+    arrays = np.load(wide)
+    params, _ = module.train_step(params, module.init_opt(params), arrays["x"], arrays["t"])
+    for name, value in weights(tmp_path / "b").items():
+        np.testing.assert_allclose(value, params[name], rtol=1e-12, err_msg=name)
+    for new, words in (("hed", "did you mean `head`"), ("body", "head.W has the shape (4, 2), expected (4, 5)")):
+        told = run(*command, "--new", new, "--fresh")
+        assert told.exit_code == 1 and words in told.stderr
+    told = run("train", spec, "--data", data, "--new", "head", "-o", tmp_path / "c")
+    assert told.exit_code == 2 and "--new is for --weights" in told.stderr
+
+
+TUNED = """
+layer body(x: [N, 4]) -> y: [N, 8]:
+    y = x |> dense(8) |> batch_norm |> tanh
+
+model tuned(x: f32[N, 4], classes = 3) -> y: [N, classes]:
+    use head = dense(classes)
+    h = body(x)
+    y = head(h)
+
+train tuned(x, label: i32[N] < classes, batch = 8):
+    minimize cross_entropy(tuned(x), label)
+    using adam(lr = 1e-3)
+"""
+
+
+def test_a_new_head_is_trained_on_weights_of_another(tmp_path: Path) -> None:
+    _, data = normed(tmp_path)
+    spec = tmp_path / "tuned.dsl"
+    spec.write_text(TUNED, encoding="utf-8")
+    options = ("train", spec, "--data", data, "-o")
+    assert run(*options, tmp_path / "a", "--steps", 20).exit_code == 0
+    start = ("--set", "classes=5", "--weights", tmp_path / "a/weights.safetensors")
+    done = run(*options, tmp_path / "b", "--steps", 1, *start)
+    assert done.exit_code == 1 and "head.W" in done.stderr
+    done = run(*options, tmp_path / "b", "--steps", 1, *start, "--new", "head")
+    assert done.exit_code == 0, done.output
+    lines = [line.split() for line in done.stdout.splitlines()]
+    begins = {words[1]: words[-2] for words in lines if len(words) > 4 and words[-2] in ("loaded", "new")}
+    assert begins["head.W"] == begins["head.b"] == "new"
+    assert {k for k, v in begins.items() if v == "loaded"} == weights(tmp_path / "a").keys() - {"head.W", "head.b"}
+    before, after = weights(tmp_path / "a"), weights(tmp_path / "b")
+    assert after["head.W"].shape == (8, 5)
+    kept = [k for k in before if not k.startswith("head") and "running" not in k]
+    assert kept and all(np.abs(after[k] - before[k]).max() < 2e-3 for k in kept)
+    fresh = dslc.compile(spec, classes=5).init(0)
+    assert np.abs(after["head.W"] - fresh["head.W"]).max() < 2e-3
+    # the same command goes on, and another start is refused
+    assert "resumed at 1" in run(*options, tmp_path / "b", "--steps", 2, *start, "--new", "head").stdout
+    done = run(*options, tmp_path / "b", "--steps", 3, *start, "--new", "head", "--new", "body")
+    assert done.exit_code == 1 and "did not begin with the weights" in done.stderr
+    report = json.loads(run(*options, tmp_path / "c", "--steps", 1, *start, "--new", "head", "--json").stdout)
+    assert report["new"] == ["head.W", "head.b"] and not {"head.W", "head.b"} & {*report["loaded"]}
