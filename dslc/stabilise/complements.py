@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dslc.ir import nodes as ir
-from dslc.ir.algebra import is_one, mul, neg, number, sub
+from dslc.ir.algebra import div, is_one, mul, neg, number, sub
 from dslc.ops.elementary import is_square
 from dslc.stabilise.matching import constant, half, negative, one_of, op, see, seen, twice
 from dslc.stabilise.softmax import two_exponents
@@ -106,7 +106,11 @@ def difference_of_exponentials(s: ir.Scalar) -> tuple[ir.Scalar, ir.Scalar] | No
 
 
 def hyperbolic_tangent(s: ir.Op) -> ir.Scalar | None:
-    """(exp x - exp y) / (exp x + exp y) = tanh((x - y) / 2)"""
+    """(exp x - exp y) / (exp x + exp y) = tanh((x - y) / 2); sinh(x) / cosh(x) = tanh(x), and the inverse"""
+    sine, cosine = (seen(x, "sinh", "cosh") for x in s.args)
+    if sine is not None and cosine is not None and sine.name != cosine.name and sine.args[0] is cosine.args[0]:
+        tangent = op("tanh", sine.args[0])
+        return tangent if sine.name == "sinh" else div(ir.const(1.0, s.dtype), tangent)
     below = two_exponents(s.args[1])
     above = None if below is None else difference_of_exponentials(s.args[0])
     if below is None or above is None:

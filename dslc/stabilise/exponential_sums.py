@@ -6,11 +6,14 @@ on it. Where all exponents are -inf, T is 0; the share of a term in such a sum i
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import partial
 
+from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import choose, div, is_zero, mul, sub
-from dslc.stabilise.matching import constant, head, op, renumbered, see, seen
+from dslc.stabilise.matching import constant, head, negative, nonnegative, op, renumbered, see, seen
 from dslc.stabilise.membership import is_at
 
 LOWEST = float("-inf")
@@ -83,49 +86,144 @@ def op_bool(name: str, *args: ir.Scalar) -> ir.Scalar:
     return ir.op(name, args, "bool")
 
 
-def term(s: ir.Scalar, depth: int = 4) -> Term | None:
-    """An exponential, under a condition or with a weight."""
-    if depth == 0 or head(s) not in ("exp", "select", "*", "/"):
-        return None
+#: how many operations deep a product is taken apart
+NESTED = 24
+
+
+def term(s: ir.Scalar, depth: int = NESTED) -> Term | None:
+    """A product with exponentials among its factors, under a condition or not, as one exponential with a weight.
+
+    A sum of exponentials by itself is none: see `exponential_sum`.
+    """
+    return None if isinstance(see(s), ir.Read) and product_of(s) is None else factor(s, depth)
+
+
+def factor(s: ir.Scalar, depth: int = NESTED) -> Term | None:
+    """weight exp(exponent) for what has an exponential in it; a value that many formulas name is looked at once."""
+    return FACTORS[depth](s) if depth > 0 else None
+
+
+def _factor(s: ir.Scalar, depth: int) -> Term | None:
+    """weight exp(exponent) for what has an exponential in it, seen through names; None for all else.
+
+    exp(x) exp(y) = exp(x + y); exp(x) / exp(y) = exp(x - y); exp(x)^n = exp(n x); 2^x = exp(x log 2);
+    the product of exp(z) over indices is exp(the sum of z); a sum of exponentials is exp(m) T
+    """
+    inner = exponent_of_product(s, depth)
+    if inner is not None:
+        return inner
+    name = head(s)
+    if name not in ("exp", "exp2", "select", "*", "/", "^", "pow", "sqrt", "rsqrt"):
+        total = exponential_sum(s, depth - 1)
+        return None if total is None else Term(total.total, total.peak)
     found = see(s)
     if not isinstance(found, ir.Op):
         return None
     match found.name:
-        case "exp":
-            return Term(None, found.args[0])
+        case "exp" | "exp2":  # of a whole number, it is a float
+            x = found.args[0] if is_float(found.args[0].dtype) else ir.cast(found.args[0], found.dtype)
+            return Term(None, x if found.name == "exp" else mul(ir.const(math.log(2), found.dtype), x))
         case "select":
             condition, a, b = found.args
-            if is_zero(b) and (t := term(a, depth - 1)) is not None:
-                low = ir.const(LOWEST, t.exponent.dtype)
-                return replace(t, exponent=choose(condition, t.exponent, low))
-            if is_zero(a) and (t := term(b, depth - 1)) is not None:
-                low = ir.const(LOWEST, t.exponent.dtype)
-                return replace(t, exponent=choose(condition, low, t.exponent))
-        case "/":
-            a, b = found.args
-            t = term(a, depth - 1)
-            if t is not None and term(b, depth - 1) is None:
-                one = ir.const(1.0, "float") if t.weight is None else t.weight
-                return replace(t, weight=div(one, b))
-        case "*":
-            a, b = found.args
-            for x, y in ((a, b), (b, a)):
-                t = term(x, depth - 1)
-                if t is not None and term(y, depth - 1) is None:
-                    return replace(t, weight=y if t.weight is None else mul(t.weight, y))
-    return None
+            t = factor(a if is_zero(b) else b, depth - 1) if is_zero(a) or is_zero(b) else None
+            if t is None:
+                return None
+            low = ir.const(LOWEST, t.exponent.dtype)
+            return replace(t, exponent=choose(condition, *((t.exponent, low) if is_zero(b) else (low, t.exponent))))
+        case "*" | "/":
+            return _joined(found, depth)
+    power = {"sqrt": 0.5, "rsqrt": -0.5}.get(found.name) or constant(found.args[1])
+    t = factor(found.args[0], depth - 1) if power is not None else None
+    if t is None or power is None or t.weight is not None:
+        return None
+    return Term(None, mul(ir.const(power, t.exponent.dtype), t.exponent))
 
 
-def exponential_sum(s: ir.Scalar) -> Shifted | None:
+#: `_factor` for each depth
+FACTORS = tuple(ir.remembered(partial(_factor, depth=depth)) for depth in range(NESTED + 1))
+
+
+def _joined(s: ir.Op, depth: int) -> Term | None:
+    """The product or quotient of two parts, at least one of them with an exponential."""
+    a, b = (factor(x, depth - 1) for x in s.args)
+    if a is None and b is None:
+        return None
+    p, q = (x if t is None else t.weight for x, t in zip(s.args, (a, b), strict=True))
+    if s.name == "*":
+        weight = p if q is None else q if p is None else mul(p, q)
+        exponents = [t.exponent for t in (a, b) if t is not None]
+        return Term(weight, exponents[0] if len(exponents) == 1 else _plus(*exponents))
+    one = ir.const(1.0, "float")
+    weight = p if q is None else div(one if p is None else p, q)
+    if b is None:
+        assert a is not None
+        return Term(weight, a.exponent)
+    return Term(weight, negative(b.exponent) if a is None else sub(a.exponent, b.exponent))
+
+
+def _plus(x: ir.Scalar, y: ir.Scalar) -> ir.Scalar:
+    return ir.op("+", (x, y), x.dtype)
+
+
+def product_of(s: ir.Scalar) -> ir.Read | None:
+    """A product over indices."""
+    s = see(s) if isinstance(s, ir.Read) and head(s) == "" else s
+    found = isinstance(s, ir.Read) and s.outside is None and isinstance(s.tensor, ir.Comp) and s.tensor.op == "prod"
+    return s if found else None  # type: ignore[return-value]
+
+
+def exponent_of_product(s: ir.Scalar, depth: int) -> Term | None:
+    """The product of w exp(z) over indices is exp(the sum of z + log w); weights that may be 0 or less stay apart."""
+    read = product_of(s)
+    if read is None:
+        return None
+    node = read.tensor
+    assert isinstance(node, ir.Comp)
+    t = factor(node.body, depth - 1)
+    if t is None:
+        return None
+    exponent, weight = t.exponent, None
+    if t.weight is not None and is_reciprocal(t.weight):
+        exponent = _plus(exponent, ir.op("log", (t.weight,), exponent.dtype))
+    elif t.weight is not None:
+        weight = ir.read(ir.comp(node.shape, t.weight, "prod", node.reduced, span=node.span), read.places)
+    total = ir.comp(node.shape, exponent, "sum", node.reduced, span=node.span)
+    return Term(weight, ir.read(total, read.places))
+
+
+def is_reciprocal(s: ir.Scalar, depth: int = NESTED) -> bool:
+    """Is it made of positive numbers and of 1 / x with x >= 0? Then it is not 0, and has a logarithm."""
+    found = see(s) if depth else s
+    match found:
+        case ir.Const():
+            return not isinstance(found.value, bool) and found.value > 0
+        case ir.SizeOf() | ir.Op("rsqrt"):
+            return True
+        case ir.Op("*", (a, b)):
+            return is_reciprocal(a, depth - 1) and is_reciprocal(b, depth - 1)
+        case ir.Op("/", (a, b)):
+            return is_reciprocal(a, depth - 1) and nonnegative(b)
+        case ir.Op("^", (a, ir.Const() as n)):
+            return nonnegative(a) if n.value < 0 else is_reciprocal(a, depth - 1)
+        case ir.Op("sqrt", (a,)):
+            return is_reciprocal(a, depth - 1)
+    return False
+
+
+def exponential_sum(s: ir.Scalar, depth: int = NESTED) -> Shifted | None:
     """A sum over indices, or a sum of such sums, of exponentials and of positive numbers."""
-    single = indexed_sum(s)
+    single = indexed_sum(s, depth)
     if single is not None:
         return single
     if head(s) != "+":
         return None
     parts = _addends(s)
-    terms = [t for x in parts if (t := written(x)) is not None and not _has_shift(t.exponent)]
-    sums = [i for x in parts if (i := indexed_sum(x)) is not None]
+    sums, terms = [], []
+    for x in parts:
+        if (i := indexed_sum(x, depth)) is not None:
+            sums.append(i)
+        elif (t := written(x, depth - 1)) is not None and not _has_shift(t.exponent):
+            terms.append(t)
     if len(terms) + len(sums) != len(parts) or not (sums or any(constant(t.exponent) is None for t in terms)):
         return None
     peak: ir.Scalar | None = None
@@ -160,17 +258,17 @@ def _addends(s: ir.Scalar) -> list[ir.Scalar]:
     return parts
 
 
-def written(s: ir.Scalar) -> Term | None:
+def written(s: ir.Scalar, depth: int = NESTED) -> Term | None:
     """A term of a sum that is written out; a positive number c is c exp(0)."""
     value = constant(s)
     if value is None:
-        return term(s)
+        return term(s, depth)
     if not value > 0:
         return None
     return Term(None if value == 1 else s, ir.const(0.0, "float"))
 
 
-def indexed_sum(s: ir.Scalar) -> Shifted | None:
+def indexed_sum(s: ir.Scalar, depth: int = NESTED) -> Shifted | None:
     """A sum of exponentials over indices, or into places, whose maximum has not been taken off yet."""
     if not isinstance(s, ir.Read) or s.outside is not None:
         return None
@@ -181,7 +279,7 @@ def indexed_sum(s: ir.Scalar) -> Shifted | None:
         own = node.places  # type: ignore[assignment]
     else:
         return None
-    t = term(node.body)
+    t = factor(node.body, depth - 1)
     if t is None or is_shifted(t.exponent, node):
         return None
     exponent = t.exponent
@@ -206,16 +304,35 @@ def _like(node: ir.Comp | ir.Scatter, reduce: str, body: ir.Scalar) -> ir.Tensor
 
 
 def _has_shift(exponent: ir.Scalar) -> bool:
-    """Is it z - m with a shift m that these rules made?"""
+    """Is it z - m with a shift m that these rules made, and z one of the values of which m is the largest?"""
     if isinstance(exponent, ir.Op) and exponent.name == "select":
         exponent = exponent.args[2]
-    if not isinstance(exponent, ir.Op) or exponent.name != "-":
-        return False
-    shift = exponent.args[1]
-    if not isinstance(shift, ir.Op) or shift.name != "select":
-        return False
-    test = shift.args[0]
-    return isinstance(test, ir.Op) and test.name == "isfinite"
+    match exponent:
+        case ir.Op("-", (z, ir.Op("select", (ir.Op("isfinite"), ir.Op("stop_grad", (peak,)), _)))):
+            return _is_among(z, peak)
+        case ir.Op("-", (z, shift)) if head(shift) == "max":
+            return _is_among(z, shift if isinstance(shift, ir.Op) else see(shift))
+        case ir.Op("-", (_, ir.Read(tensor=tensor))):
+            # what a scan keeps: of which values it is the largest cannot be seen here
+            return not isinstance(tensor, ir.Comp | ir.Scatter | ir.Input)
+    return False
+
+
+def _is_among(z: ir.Scalar, peak: ir.Scalar) -> bool:
+    """Is z one of the values of which this is the maximum?"""
+    stack = [peak]
+    while stack:
+        m = stack.pop()
+        if m is z or (isinstance(m, ir.Op) and m.name == "stop_grad" and m.args[0] is z):
+            return True
+        if isinstance(m, ir.Op) and m.name in ("max", "stop_grad"):
+            stack += m.args
+        elif isinstance(m, ir.Read) and isinstance(m.tensor, ir.Comp | ir.Scatter):
+            body = m.tensor.body
+            bodies = (body, body.args[2]) if isinstance(body, ir.Op) and body.name == "select" else (body,)
+            if any(is_at(x, z, m, m.tensor) for x in bodies):
+                return True
+    return False
 
 
 def is_shifted(exponent: ir.Scalar, node: ir.Comp | ir.Scatter) -> bool:

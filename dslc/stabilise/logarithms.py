@@ -7,7 +7,7 @@ import math
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import add, choose, is_one, mul, neg, number, sub
 from dslc.stabilise.complements import complement, difference_of_exponentials
-from dslc.stabilise.exponential_sums import exponential_sum, op_bool
+from dslc.stabilise.exponential_sums import exponential_sum, op_bool, product_of
 from dslc.stabilise.matching import constant, head, negative, nonnegative, one_of, op, see, seen
 
 #: products and quotients of this size have not lost digits, in any dtype
@@ -213,13 +213,6 @@ def _of_equal_signs(a: ir.Scalar, b: ir.Scalar, value: ir.Scalar) -> ir.Scalar:
     """A value where a b is not negative, NaN elsewhere."""
     opposite = op_bool("<", mul(op("sign", a), op("sign", b)), ir.const(0.0, a.dtype))
     return choose(opposite, ir.const(math.nan, value.dtype), value)
-
-
-def product_of(s: ir.Scalar) -> ir.Read | None:
-    """A product over indices."""
-    s = see(s) if isinstance(s, ir.Read) and head(s) == "" else s
-    found = isinstance(s, ir.Read) and s.outside is None and isinstance(s.tensor, ir.Comp) and s.tensor.op == "prod"
-    return s if found else None  # type: ignore[return-value]
 
 
 def log_prod(s: ir.Op) -> ir.Scalar | None:

@@ -77,9 +77,22 @@ class Match:
             return pattern is place
         if len(pattern.terms) == 1 and pattern is ir.plain(pattern.terms[0][0]):
             return self._bind(pattern.terms[0][0], place)
+        if isinstance(place, ir.Affine):
+            self._bind_by_coefficient(pattern, place)
         if any(n not in self.bound for n, _ in pattern.terms):
             return False
         try:
             return composed(pattern, self.bound) is place
         except NotAffine:
             return False
+
+    def _bind_by_coefficient(self, pattern: ir.Affine, place: ir.Affine) -> None:
+        """In 2 i + k, i and k stand for the variables with the factors 2 and 1, in their order."""
+        known = {(m, c) for n, c in pattern.terms for m, _ in getattr(self.bound.get(n), "terms", ())}
+        left = [term for term in place.terms if term not in known]
+        for n, c in pattern.terms:
+            if n not in self.bound:
+                mine = next((term for term in left if term[1] == c), None)
+                if mine is not None:
+                    left.remove(mine)
+                    self.bound[n] = ir.plain(mine[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import choose, div, mul, sub
-from dslc.stabilise.exponential_sums import Shifted, exponential_sum, filled, finite, op_bool, term, written
+from dslc.stabilise.exponential_sums import LOWEST, Shifted, exponential_sum, filled, finite, op_bool, term, written
 from dslc.stabilise.matching import axes_at, constant, negative, op, renumbered, seen
 from dslc.stabilise.membership import is_at
 
@@ -30,7 +30,8 @@ def _log_of_two(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     high, low = choose(first, a, b), choose(first, b, a)
     same = ir.op("and", (op_bool("isinf", high), op_bool("==", high, low)), "bool")
     gap = choose(same, ir.const(0.0, high.dtype), sub(low, high))
-    return ir.op("+", (high, op("softplus", gap)), gap.dtype)
+    none = ir.const(LOWEST, high.dtype)
+    return choose(op_bool("==", high, none), none, ir.op("+", (high, op("softplus", gap)), gap.dtype))
 
 
 def softmax(s: ir.Op) -> ir.Scalar | None:

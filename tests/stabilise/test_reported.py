@@ -84,3 +84,26 @@ def test_the_entropy_of_a_masked_softmax_that_is_normalised_again_has_a_gradient
 @pytest.mark.parametrize(("formula", "expected"), [("max(x, y)", [0.5, 0.5]), ("min(x, y)", [0.5, 0.5])])
 def test_a_tie_shares_its_gradient(formula: str, expected: list[float]) -> None:
     assert gradient(f"fn f(x: f64[], y: f64[]) -> r: []:\n    r = {formula}\n", 1.0, 1.0) == [[e] for e in expected]
+
+
+@pytest.mark.point("L")
+def test_the_angle_of_the_origin_has_gradient_0() -> None:
+    assert gradient("fn f(x: f64[], y: f64[]) -> r: []:\n    r = atan2(x, y)\n", 0.0, 0.0) == [[0.0], [0.0]]
+
+
+@pytest.mark.point("11")
+def test_the_hinge_loss_has_slope_0_at_margin_1() -> None:
+    text = "fn f(x: f64[K]) -> r: []:\n    one[k: K] = 1.0\n    r = hinge(x, one)\n"
+    found = gradient(text, [-1.0, 0.0, 0.5, 1.0, 2.0])
+    np.testing.assert_allclose(found, [[-0.2, -0.2, -0.2, 0, 0]])
+
+
+@pytest.mark.point("L")
+def test_a_derivative_by_hand_takes_a_whole_number_for_a_float() -> None:
+    text = (
+        "fn scaled_tanh(x, a) -> y:\n    y = a * tanh(x)\n    backward (dy) -> (dx, da):\n"
+        "        dx = 10 * dy * a * (1 - tanh(x)^2)\n        da = 10 * dy * tanh(x)\n\n"
+        "fn f(x: f64[K]) -> r: []:\n    r = sum[k](scaled_tanh(x[k], 2) + scaled_tanh(1, x[k]) + scaled_tanh(1, k))\n"
+    )
+    x = np.array([0.3, -1.0])
+    np.testing.assert_allclose(gradient(text, x), [20 * (1 - np.tanh(x) ** 2) + 10 * np.tanh(1)], rtol=1e-12)
