@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from dslc.quoting import printable
+
 #: A spec is a short text. Past these bounds it is refused before anything else looks at it.
 MAX_BYTES = 1_000_000
 MAX_LINE = 10_000
@@ -22,6 +24,15 @@ class Source:
 
     name: str
     text: str = field(repr=False)
+
+    @property
+    def file(self) -> str:
+        """The name without folders, on one line, as generated code has it.
+
+        >>> Source("specs/a.dsl", "").file
+        'a.dsl'
+        """
+        return printable(self.name.rsplit("/", 1)[-1])
 
     @cached_property
     def line_starts(self) -> list[int]:
@@ -64,7 +75,7 @@ class Span:
         >>> Span(Source("specs/a.dsl", "y = x"), 0, 1).place
         'a.dsl:1'
         """
-        return f"{self.source.name.rsplit('/', 1)[-1]}:{self.line}"
+        return f"{self.source.file}:{self.line}"
 
     @property
     def comment(self) -> str:
@@ -73,7 +84,7 @@ class Span:
         >>> Span(Source("a.dsl", "y = x   # so"), 0, 1, derived=True).comment
         'gradient of a.dsl:1  y = x'
         """
-        line = " ".join(self.source.line(self.line).split("#")[0].split())
+        line = printable(" ".join(self.source.line(self.line).split("#")[0].split()))
         return f"{'gradient of ' if self.derived else ''}{self.place}  {line}"
 
     def word(self, word: str, after: int = 0) -> Span:
@@ -84,6 +95,24 @@ class Span:
         """
         found = re.compile(rf"\b{re.escape(word)}\b").search(self.source.text, self.start + after, self.end)
         return self if found is None else Span(self.source, found.start(), found.end())
+
+    @property
+    def closed(self) -> Span:
+        """It with the brackets that it opens or closes alone.
+
+        >>> Span(Source("a.dsl", "y = (a + b) % (c)"), 5, 16).closed.text
+        '(a + b) % (c)'
+        """
+        start, end, text = self.start, self.end, self.source.text
+        open_, least = 0, 0
+        for c in self.text:
+            open_ += (c == "(") - (c == ")")
+            least = min(least, open_)
+        for _ in range(-least):
+            start = max(text.rfind("(", 0, start), 0)
+        for _ in range(open_ - least):
+            end = text.find(")", end) + 1 or end
+        return Span(self.source, start, end)
 
     @property
     def first_line(self) -> Span:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dslc.check import binding, equations, expressions, scans, static_values, wording
+from dslc.check import binding, equations, expressions, scans, signatures, static_values, wording
 from dslc.check.frame import Frame
 from dslc.check.indices import PendingRead, Scope
-from dslc.check.positions import affine, interval_affine, reads_data, value_bound
+from dslc.check.positions import affine, interval_affine, value_bound
 from dslc.check.program import Affine, Apply, Data, Index, Position, Read, Scatter, Tensor, UpdateState
 from dslc.check.sums import Placement
 from dslc.check.values import POISON, is_int, lower, promote
@@ -20,7 +20,7 @@ from dslc.syntax import tree as t
 
 def accumulate(frame: Frame, node: t.Accumulate) -> None:
     """`y[dst[m], o] += ...`: scatter where a place is data or an affine expression, plain addition elsewhere."""
-    if not binding.may_assign(frame, node.target):
+    if not binding.may_assign(frame, node.target, node):
         binding.poison(frame, node.target.name)
         return
     plain = all(
@@ -117,6 +117,10 @@ def scatter(frame: Frame, node: t.Accumulate, previous: Tensor | None) -> Tensor
     indices = tuple(i for i in used if i not in steps)
     origins = tuple((i.span, "") for i in items)
     dtype = val.dtype if previous is None else promote(previous.dtype, val.dtype)
+    if fixed is not None:
+        if not binding.fits_declared_dtype(frame, node.target.name, dtype, fixed, node.value.span):
+            return None
+        dtype = signatures.declared_as(frame, node.target.name, dtype)
     tensor = frame.new_tensor(node.target.name, dtype, tuple(final), span=node.target.span, origins=origins)
     frame.emit(Scatter(tensor, previous, node.op, indices, tuple(positions), lower(val), node.span))
     return tensor
@@ -156,9 +160,6 @@ def scatter_position(
         if known is not None:
             scope.constrain(where.terms[0][0], known, expr.span)
         return where, known, free
-    if where is None and not reads_data(lowered):
-        frame.report(kinds.NOT_AFFINE(Label(expr.span), text=expr.span.text))
-        return None
     position: Position = where if where is not None else Data(lowered)
     if known is None and where is None:
         known = value_bound(frame, lowered)
@@ -205,7 +206,9 @@ def update(frame: Frame, node: t.Update) -> None:
     assert isinstance(state, Tensor)
     like = Label(state.span.first_line, f"shape {frame.show_shape(state.shape)}")
     next_name = f"{node.target.name}_next"
-    value = binding.define_value(frame, node.target, node.value, next_name, state.shape, state.origins, like)
+    value = binding.define_value(
+        frame, node.target, node.value, next_name, state.shape, state.origins, like, state.dtype
+    )
     if value is not None:
         frame.emit(UpdateState(state, value, node.span))
         frame.latest[state] = value

@@ -17,6 +17,7 @@ from dslc.check import (
     wording,
 )
 from dslc.check.indices import Scope
+from dslc.check.positions import largest
 from dslc.check.program import Affine, AlongAxis, Index, Join, Read, Tensor
 from dslc.check.sums import REST
 from dslc.check.values import NOTHING, Shared, Val, is_float, is_int, lower, promote
@@ -133,8 +134,8 @@ def concat(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> 
         tensors.append(instance_calls.materialise_over(scope, full, (*order, index), node.span, "part"))
         dtype = dtype if dtype == "bool" else promote(dtype, val.dtype)
     shape = (*(i.size for i in order), total, *(a.size for a in axes))
-    bounds = [t_.below for t_ in tensors]
-    below = bounds[0] if is_int(dtype) and bounds and all(b is not None and b == bounds[0] for b in bounds) else None
+    bounds = [t_.below for t_ in tensors if t_.below is not None]
+    below = largest(frame, bounds) if is_int(dtype) and len(bounds) == len(tensors) else None
     output = frame.new_tensor(
         "joined", dtype, shape, span=node.span, below=below, origins=tuple((node.span, "") for _ in shape)
     )
@@ -195,7 +196,8 @@ def top_k(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> V
     values = frame.new_tensor("top", val.dtype, shape, span=node.span, origins=origins)
     places = frame.new_tensor("top_at", "i64", shape, span=node.span, below=source.size, origins=origins)
     frame.emit(AlongAxis("top_k", (values, places), (tensor,), len(order), span=node.span))
-    return Val(several=tuple(_read_along(x, (*order, target), val.axes, node.span) for x in (values, places)))
+    read = tuple(_read_along(x, (*order, target), val.axes, node.span) for x in (values, places))
+    return Val(several=read, results=("value", "place"))
 
 
 def report_too_many(scope: Scope, item: t.Into, source: Index, target: Index) -> None:
@@ -248,9 +250,11 @@ def fourier(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list
     )
     shape = (*(i.size for i in order), source.size, *(a.size for a in axes))
     origins = tuple((node.span, "") for _ in shape)
-    outputs = tuple(frame.new_tensor(n, "float", shape, span=node.span, origins=origins) for n in ("re", "im"))
+    dtype = expressions.joint_dtype(vals)
+    outputs = tuple(frame.new_tensor(n, dtype, shape, span=node.span, origins=origins) for n in ("re", "im"))
     frame.emit(AlongAxis(name, outputs, tensors, len(order), span=node.span))
-    return Val(several=tuple(_read_along(o, (*order, target), axes, node.span) for o in outputs))
+    read = tuple(_read_along(o, (*order, target), axes, node.span) for o in outputs)
+    return Val(several=read, results=("re", "im"))
 
 
 def prefix(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> Val:
@@ -288,23 +292,29 @@ def prefix(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> 
         for v, g in zip(vals, given[1:], strict=True)
     ]
     lead = len(order) + 1
-    types = {}
-    for place, formal in enumerate(target.formals):
-        tensor = tensors[place % len(tensors)]
-        span = given[1 + place % len(tensors)].span
-        types[formal.name] = signatures.ArgType(
-            tensor.dtype, tensor.shape[lead:], None, span, tensor, tensor.origins[lead:]
-        )
-    instance = definitions.instantiate(frame, function.defined, types, {}, node.span)
-    if instance is None:
-        return NOTHING
+    dtypes = [tensor.dtype for tensor in tensors]
+    while True:  # a prefix is an element again: both have the dtype that the function makes of them
+        types = {}
+        for place, formal in enumerate(target.formals):
+            number = place % len(tensors)
+            tensor, span = tensors[number], given[1 + number].span
+            types[formal.name] = signatures.ArgType(
+                dtypes[number], tensor.shape[lead:], None, span, tensor, tensor.origins[lead:]
+            )
+        instance = definitions.instantiate(frame, function.defined, types, {}, node.span)
+        if instance is None:
+            return NOTHING
+        joint = [promote(before, x.dtype) for before, x in zip(dtypes, instance.outputs, strict=True)]
+        if joint == dtypes:
+            break
+        dtypes = joint
     results = []
-    for tensor, output in zip(tensors, instance.outputs, strict=True):
+    for tensor, dtype, output in zip(tensors, dtypes, instance.outputs, strict=True):
         if not frame.same_shape(output.shape, tensor.shape[lead:]):
             help = "its results must have the shapes of its elements"
             frame.report(kinds.PREFIX_FUNCTION(Label(given[0].span), help=help, **asked))
             return NOTHING
-        results.append(frame.new_tensor("prefix", tensor.dtype, tensor.shape, span=node.span, origins=tensor.origins))
+        results.append(frame.new_tensor("prefix", dtype, tensor.shape, span=node.span, origins=tensor.origins))
     frame.emit(AlongAxis("prefix", tuple(results), tuple(tensors), len(order), instance, node.span))
     read = tuple(_read_along(r, (*order, index), v.axes, node.span) for r, v in zip(results, vals, strict=True))
     return read[0] if len(read) == 1 else Val(several=read)

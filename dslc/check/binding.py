@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dslc.check import equations, expressions, scans, signatures, wording
+from dslc.check import equations, expressions, scan_steps, scans, signatures, wording
 from dslc.check.equations import Declared, Made
 from dslc.check.frame import Frame
 from dslc.check.indices import is_placeholder
@@ -21,7 +21,7 @@ from dslc.syntax import tree as t
 
 def equation(frame: Frame, node: t.Equation) -> None:
     """`y[n, o] = ...`."""
-    good = [may_assign(frame, target) for target in node.targets]
+    good = [may_assign(frame, target, node) for target in node.targets]
     declared = [declared_shape(frame, target) for target in node.targets]
     made = equations.equation_values(frame, node.targets, node.value, declared, node.where) if all(good) else None
     if made is None:
@@ -40,14 +40,17 @@ def poison(frame: Frame, name: str) -> None:
     frame.names[name] = POISON
 
 
-def may_assign(frame: Frame, target: t.Target) -> bool:
-    """May an equation define this name? What already has it and keeps it is reported."""
+def may_assign(frame: Frame, target: t.Target, node: t.Equation | t.Accumulate) -> bool:
+    """May a statement define this name? What already has it and keeps it is reported."""
+    if scan_steps.assigns_outer(frame, target, node):
+        return False
     binding = frame.names.get(target.name)
     help = "choose another name"
     if isinstance(binding, Tensor) and binding.role != "value":
         what = {"param": "a parameter", "input": "an argument", "state": "a state", "slot": "a slot"}[binding.role]
         if binding.role in ("state", "slot") or (binding.role == "param" and frame.word == "optimizer"):
-            help = f"write `{target.name} <- ...` to update it"
+            whole = isinstance(node, t.Equation) and len(node.targets) == 1 and target.items is None
+            help = f"write `{target.name} <- {node.value.span.text if whole else '...'}` to update it"
     elif isinstance(binding, Static):
         what = wording.a(binding.what)
     elif isinstance(binding, Shared):
@@ -63,7 +66,14 @@ def may_assign(frame: Frame, target: t.Target) -> bool:
 
 def declared_shape(frame: Frame, target: t.Target) -> Declared | None:
     fixed = frame.output_shapes.get(target.name)
-    return None if fixed is None else (fixed.shape, fixed.origins)
+    if fixed is None:
+        return None
+    for state in frame.scans:
+        if target.name in state.sequences and len(fixed.shape) == len(state.sequences[target.name].tensor.shape):
+            axis = state.sequences[target.name].axis  # the steps of a scan from 1 on are one less
+            shape = [frame.facts.normal(s - state.low) if i == axis else s for i, s in enumerate(fixed.shape)]
+            return tuple(shape), fixed.origins
+    return fixed.shape, fixed.origins
 
 
 def bind(frame: Frame, target: t.Target, made: Made, span: Span) -> None:
@@ -80,7 +90,7 @@ def bind(frame: Frame, target: t.Target, made: Made, span: Span) -> None:
         if not fits_declared(frame, target, made, fixed, span):
             frame.names[target.name] = POISON
             return
-        dtype = fixed.dtype if fixed.dtype != "float" else dtype
+        dtype = signatures.declared_as(frame, target.name, dtype)
         below = fixed.below if fixed.below is not None else below
     tensor = frame.new_tensor(target.name, dtype, made.shape, span=target.span, below=below, origins=made.origins)
     frame.names[target.name] = tensor
@@ -126,15 +136,16 @@ def bind_sequence(frame: Frame, sequence: scans.Sequence_, made: Made, below: Si
             labels = (Label(made.span), Label(place, f"`{b}` comes from here"))
             frame.report(kinds.SIZES_DIFFER(*labels, a=f"`{a}`", b=f"`{b}`", how=wording.how(equal)))
             break
-    alone = sequence.earlier is None and sequence.start is None
-    if alone or (is_float(tensor.dtype) and is_float(dtype)):
+    fixed = frame.output_shapes.get(tensor.name)
+    if fixed is None or fits_declared_dtype(frame, tensor.name, dtype, fixed, made.span):
+        dtype = signatures.declared_as(frame, tensor.name, dtype)
+    start = sequence.start
+    free = start is None or (isinstance(start.value, t.Number) and start.value.text.isdigit() and is_int(dtype))
+    if (free and sequence.earlier is None and not sequence.conditional) or (is_float(tensor.dtype) and is_float(dtype)):
         tensor.dtype = dtype
     elif tensor.dtype != dtype and not (is_int(dtype) and tensor.dtype != "bool"):
         what = f"`{tensor.name}`, as its start says,"
         frame.report(kinds.WRONG_DTYPE(Label(made.span), what=what, expected=tensor.dtype, found=dtype))
-    fixed = frame.output_shapes.get(tensor.name)
-    if fixed is not None:
-        fits_declared_dtype(frame, tensor.name, tensor.dtype, fixed, made.span)
     tensor.shape = tuple(frame.facts.normal(s) for s in tensor.shape)
     tensor.origins = made.origins
     tensor.below = below
@@ -151,16 +162,18 @@ def define_value(
     shape: Sequence[Size],
     origins: Sequence[tuple[Span, str]],
     like: Label,
+    dtype: str | None = None,
 ) -> Tensor | None:
     """A value of a given shape (a start, the next value of a state); a plain number fills all of it.
 
-    `like` is the place that the shape comes from.
+    `like` is the place that the shape comes from; `dtype` is that of the value, else that of its formula.
     """
     if target.items is not None:
         made = equations.equation_value(frame, target, value, shape, origins)
         if made is None:
             return None
-        tensor = frame.new_tensor(name, made.expr.dtype, made.shape, span=value.span, origins=made.origins)
+        tensor = frame.new_tensor(name, dtype or made.expr.dtype, made.shape, span=value.span, origins=made.origins)
+        tensor.below = value_bound(frame, made.expr)
         frame.emit(Define(tensor, made.axes, made.expr, value.span))
         return tensor
     scope = equations.open_scope(frame, [], value)
@@ -177,6 +190,7 @@ def define_value(
         frame.report(kinds.OUTPUT_TYPE(here, like, name=target.name, expected=expected, found=found))
         return None
     axes = val.axes or tuple(frame.new_index("", s, value.span) for s in shape)
-    tensor = frame.new_tensor(name, val.dtype, tuple(shape), span=value.span, origins=tuple(origins))
+    tensor = frame.new_tensor(name, dtype or val.dtype, tuple(shape), span=value.span, origins=tuple(origins))
+    tensor.below = value_bound(frame, lower(val))
     frame.emit(Define(tensor, tuple((a,) for a in axes), lower(val), value.span))
     return tensor

@@ -112,10 +112,8 @@ class Bound:
             if name == scope.axis_name:
                 self.fresh[name] = scope.find(name, span)
                 continue
-            other = next((x[name] for x in (self.fresh, *reversed(scope.levels)) if name in x), None)
-            if other is not None or name in scope.kept:
-                there = (other or scope.find(name, span))[0].span
-                label = Label(there, "in use here")
+            if name in self.fresh:
+                label = Label(self.fresh[name][0].span, "in use here")
                 frame.report(kinds.INDEX_BOUND_TWICE(Label(span), label, name=name, help=_rename(scope, name)))
                 self.good = False
             index = frame.new_index(name, None, span)

@@ -153,7 +153,7 @@ def evaluate_argument(scope: Scope, defined: Defined, formal: t.Formal, given: G
             frame.report(kinds.ARGUMENT_KIND(*labels, name=formal.name, expected="a tensor", found="a string"))
             return None
         if val.several:
-            frame.report(kinds.SEVERAL_RESULTS(Label(given.span), found=len(val.several)))
+            frame.report(expressions.several_results(given.node, val))
             return None
         return val
     return static_argument(scope, formal, kind, given, val)
@@ -177,7 +177,8 @@ def static_argument(scope: Scope, formal: t.Formal, kind: str, given: Given, val
     if val.static is None:
         what = f"the argument `{formal.name}`"
         mixed = static_values.is_mixed(val.expr)
-        help = static_values.without_point(frame, val.expr, kind != "float") if mixed else None
+        point = static_values.without_point(frame, val.expr, kind != "float") if mixed else ""
+        help = point or wording.made_known(frame, given.node)
         frame.report(kinds.STATIC_NEEDED(Label(given.span), what=what, help=help))
         return None
     value: StaticValue | None = val.static

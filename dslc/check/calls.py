@@ -9,12 +9,12 @@ from dslc.check import brackets, call_arguments, derivatives, expressions, insta
 from dslc.check.indices import Scope
 from dslc.check.program import Apply, Index, Tensor
 from dslc.check.sums import Placement, collect_index_names
-from dslc.check.values import NOTHING, FunctionValue, Poison, Shared, Static, StaticValue, Val, is_float
+from dslc.check.values import NOTHING, FunctionValue, Poison, Ratio, Shared, Static, StaticValue, Val, exact, is_float
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import ALONG_AXIS, CASTS, DERIVATIVES, DRAWS, EXTERNALS, REDUCTIONS, SCALAR_OPS
 from dslc.resolve.files import Defined
-from dslc.sizes import Polynomial, extreme, tidy
+from dslc.sizes import extreme, tidy
 from dslc.syntax import tree as t
 
 #: What stands between the brackets of operations that replace an index, or make one.
@@ -83,7 +83,9 @@ def call_builtin(scope: Scope, node: t.Call, name: str, given: list[call_argumen
         report_brackets(scope, node, name, given, "i")
         return NOTHING
     if name in ("wrap", "clamp"):
-        frame.report(kinds.ONLY_IN_INDEX(Label(node.span), name=name))
+        clipped = f"clip({', '.join(g.span.text for g in given)})" if len(given) == 3 else "clip(x, low, high)"
+        help = f"to limit values, write `{clipped}`"
+        frame.report(kinds.ONLY_IN_INDEX(Label(node.span), name=name, help=help))
         return NOTHING
     operands = [(g.node, g.value(scope)) for g in given]
     if any(v.poisoned for _, v in operands):
@@ -114,8 +116,11 @@ def call_builtin(scope: Scope, node: t.Call, name: str, given: list[call_argumen
 
 def _fold_extreme(name: str, values: Sequence[StaticValue | None]) -> StaticValue | None:
     """`min` and `max` of static numbers and sizes."""
-    sizes = [v for v in values if isinstance(v, int | Polynomial) and not isinstance(v, bool)]
-    return tidy(extreme(name, sizes)) if len(sizes) == len(values) else None
+    sizes = [size for v in values if (size := exact(v)) is not None]
+    if len(sizes) < len(values):
+        return None
+    folded = tidy(extreme(name, sizes))
+    return Ratio(folded) if any(isinstance(v, Ratio) for v in values) else folded
 
 
 def cast(scope: Scope, node: t.Call, name: str, operand: tuple[t.Expr, Val]) -> Val:
@@ -161,6 +166,14 @@ def report_brackets(scope: Scope, node: t.Call, name: str, given: list[call_argu
         help = f"`{text}` is a single number, and needs no `{name}`"
     else:
         help = f"name the index: `{name}[{axis}](...)`"
+        val = given[0].value(scope)
+        if val.poisoned:
+            return
+        if val.axes and "\n" not in text and len(given) == 1:
+            axes = wording.letters(len(val.axes), scope.frame)
+            whole = text if text.isidentifier() else "h"
+            help = f"name the axes, here and on the left: `{name}[{axes[-1]}]({whole}[{', '.join(axes)}])`"
+            help += "" if whole == text else f", with `h = {text}` on a line before"
     scope.frame.report(kinds.BRACKETS_NEEDED(Label(node.span), name=name, help=help))
 
 
@@ -195,7 +208,10 @@ def call_defined(
     if isinstance(target, t.Fn) and target.expression is not None and not _has_tensor_types(target):
         return inline(scope, node, defined, bound, axis)
     if isinstance(target, t.Layer) and frame.word == "fn":
-        frame.report(kinds.LAYER_IN_FN(Label(node.span), name=target.name))
+        caller = frame.file.lookup(frame.instance.name)
+        short = caller is not None and isinstance(caller.node, t.Fn) and caller.node.expression is not None
+        help = f"make it a layer with a block: `layer {frame.instance.name}(...) -> y: [...]:`" if short else None
+        frame.report(kinds.LAYER_IN_FN(Label(node.span), name=target.name, help=help))
         return NOTHING
     return instance_calls.apply_instance(scope, node, defined, bound, shared)
 

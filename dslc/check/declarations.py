@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from dslc.check import call_arguments, definitions, equations, expressions, signatures, static_values, wording
 from dslc.check.dependence import tensors_in
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
-from dslc.check.program import Expr, Index, ParamDecl, StateDecl, Tensor
+from dslc.check.program import Define, Expr, Index, ParamDecl, SharedLayer, StateDecl, Stmt, Tensor
+from dslc.check.renaming import rename
 from dslc.check.values import POISON, FunctionValue, Shared, Static, is_float, lower
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
@@ -87,10 +90,31 @@ def given_value(frame: Frame, target: t.Target, value: t.Expr, tensor: Tensor) -
         made = equations.equation_value(frame, target, value, tensor.shape, tensor.origins, repeats=True)
     if made is None:
         return None
-    if len(body) or any(x.shape != () or x.role != "value" for x in tensors_in([made.expr])):
-        frame.report(kinds.STATIC_NEEDED(Label(value.span), what="an initial value"))
-        return None
-    return tuple(i for axis in made.axes for i in axis), made.expr
+    known = initial_value(frame, value, made.expr, body)
+    return None if known is None else (tuple(i for axis in made.axes for i in axis), known)
+
+
+def initial_value(
+    frame: Frame, node: t.Expr, value: Expr, body: Sequence[Stmt] = (), given: Collection[Tensor] = ()
+) -> Expr | None:
+    """A value over numbers, sizes and what is `given`, with the formulas of the values that it names; else a report.
+
+    `body` are statements that it takes beside the formula.
+    """
+    formulas = {x.tensor: x.value for x in frame.so_far() if isinstance(x, Define) and not x.axes}
+    while not body:
+        read = {x for x in tensors_in([value]) if x not in given}
+        if not read:
+            return value
+        if not read <= formulas.keys():
+            break
+        value = rename(value, {}, formulas)
+    if frame.word == "optimizer":
+        help: str | None = f"begin with 0, and take `{node.span.text}` where `step == 1`"
+    else:
+        help = wording.made_known(frame, node, "it is made of numbers and sizes, before there are data")
+    frame.report(kinds.STATIC_NEEDED(Label(node.span), what="an initial value", help=help))
+    return None
 
 
 def drawn_value(frame: Frame, node: t.Expr, declaration: ParamDecl) -> None:
@@ -111,7 +135,8 @@ def drawn_value(frame: Frame, node: t.Expr, declaration: ParamDecl) -> None:
     scope = Scope(frame)
     values = [expressions.expression(scope, a.value) for a in arguments]
     if expressions.numbers(scope, [(a.value, v) for a, v in zip(arguments, values, strict=True)], callee.id):
-        declaration.init_args = tuple(lower(v) for v in values)
+        known = [initial_value(frame, a.value, lower(v)) for a, v in zip(arguments, values, strict=True)]
+        declaration.init_args = tuple(x for x in known if x is not None)
     rank = len(declaration.tensor.shape)
     if callee.id in ("orthogonal", "identity") and rank != 2:
         frame.report(kinds.INITIALIZER_RANK(Label(node.span), name=callee.id, found=rank))
@@ -127,28 +152,39 @@ def state(frame: Frame, node: t.State) -> None:
         return
     tensor = frame.new_tensor(".".join([node.name, *frame.loop]), dtype, shape[0], "state", node.span, origins=shape[1])
     scope = Scope(frame)
-    value = expressions.expression(scope, node.value)
+    with frame.collecting() as body:
+        value = expressions.expression(scope, node.value)
     frame.names[node.name] = tensor
     if value.poisoned or not expressions.numbers(scope, [(node.value, value)], "="):
         return
     if value.axes:
         frame.report(kinds.SCALAR_EXPECTED(Label(node.value.span), name=node.name))
         return
-    frame.instance.states.append(StateDecl(tensor, lower(value)))
+    known = initial_value(frame, node.value, lower(value), body)
+    if known is not None:
+        frame.instance.states.append(StateDecl(tensor, known))
 
 
 def slots(frame: Frame, node: t.Slots) -> None:
     like = frame.names["param"]
     assert isinstance(like, Tensor)
+    data = ("param", "grad", "step", "grad_norm")
+    hyper = [x for x in frame.names.values() if isinstance(x, Tensor) and x.role == "input" and x.name not in data]
     for part in node.values:
+        if part.name in ("loss", "metrics", "seed"):
+            place, what = Label(part.span.word(part.name)), "an optimizer keeps beside its slots"
+            frame.report(kinds.PYTHON_NAME(place, name=part.name, what=what))
         if not claim(frame, part.name, part.span.word(part.name)):
             continue
         scope = Scope(frame)
-        value = expressions.expression(scope, part.value)
+        with frame.collecting() as body:
+            value = expressions.expression(scope, part.value)
         tensor = frame.new_tensor(part.name, "float", like.shape, "slot", part.span, origins=like.origins)
         frame.names[part.name] = tensor
         if not value.poisoned and expressions.numbers(scope, [(part.value, value)], "="):
-            frame.instance.states.append(StateDecl(tensor, lower(value)))
+            known = initial_value(frame, part.value, lower(value), body, hyper)
+            if known is not None:
+                frame.instance.states.append(StateDecl(tensor, known))
 
 
 def use(frame: Frame, node: t.Use) -> None:
@@ -160,7 +196,7 @@ def use(frame: Frame, node: t.Use) -> None:
         frame.names[node.name] = POISON if function is None else function
         return
     path = ".".join([node.name, *frame.loop])
-    frame.names[node.name] = Shared(function, path, node.frozen, node.span)
+    frame.names[node.name] = Shared(function, path, node.frozen, node.span, SharedLayer(path, frame.instance))
 
 
 def size(frame: Frame, node: t.Size) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 from dslc.check import (
@@ -30,7 +31,7 @@ from dslc.check.values import (
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.resolve.files import Callable_, Defined, did_you_mean
-from dslc.sizes import Facts, symbol
+from dslc.sizes import Facts, Size, symbol
 from dslc.source import Span
 from dslc.syntax import tree as t
 
@@ -107,6 +108,7 @@ def check_body(frame: Frame, defined: Defined) -> bool:
     assert isinstance(node, t.Fn | t.Layer)
     if not signatures.bind_outputs(frame, node.outputs):
         return False
+    frame.site_taken |= {inner.name for inner in node.walk() if isinstance(inner, t.Use)}
     statements.block(frame, node.body)
     outputs: list[Tensor] = []
     for declared in node.outputs:
@@ -141,6 +143,7 @@ def custom_backward(frame: Frame, node: t.Backward, definition: t.Fn | t.Layer) 
     """Check a derivative given by hand: cotangents like the outputs in, adjoints like the float inputs out."""
     inputs = [x for x in frame.instance.inputs if is_float(x.dtype)]
     outputs = frame.instance.outputs
+    node = without_whole_numbers(frame, node, definition)
     if len(node.cotangents) != len(outputs) or len(node.adjoints) != len(inputs):
         report_backward(frame, node, definition, inputs, outputs)
         return
@@ -167,6 +170,19 @@ def custom_backward(frame: Frame, node: t.Backward, definition: t.Fn | t.Layer) 
             return
         adjoints.append(binding)
     frame.instance.backward = CustomBackward(tuple(cotangents), tuple(adjoints), tuple(body))
+
+
+def without_whole_numbers(frame: Frame, node: t.Backward, definition: t.Fn | t.Layer) -> t.Backward:
+    """A derivative by hand at a call that gives a whole number, such as 2, for an argument without a type.
+
+    Its adjoint is written, since other calls give a float there, and has nowhere to go.
+    """
+    untyped = {f.name for f in definition.formals if f.kind is None}
+    wanted = [x for x in frame.instance.inputs if is_float(x.dtype) or x.name in untyped]
+    if len(node.adjoints) != len(wanted):
+        return node
+    floats = (name for name, x in zip(node.adjoints, wanted, strict=True) if is_float(x.dtype))
+    return replace(node, adjoints=tuple(floats))
 
 
 def report_backward(
@@ -245,13 +261,14 @@ def check_by_itself(
         return None
     frame.names.update(statics)  # type: ignore[arg-type]
     instance.statics = statics
-    types = own_types(frame, defined)
+    frame.body_sizes = {s.name: s.value.span.text for s in node.body or () if isinstance(s, t.Size)}
+    types = own_types(frame, defined, _where(node), settings or {})
     if types is None:
         for output in node.outputs:  # what can be told about the outputs without the sizes of the inputs
             if output.type is not None:
                 signatures.declared_dtype(frame, output.type)
         return None
-    if not where_clauses.assume_where(frame, _where(node)) or not matching.bind_signature(frame, None, defined, types):
+    if not matching.bind_signature(frame, None, defined, types):
         return None
     if isinstance(node, t.Fn) and node.axis is not None:
         return instance if not frame.had_error else None  # checked where it is called, with real indices
@@ -292,19 +309,34 @@ def check_formals(frame: Frame, defined: Defined) -> bool:
     return good
 
 
-def own_types(frame: Frame, defined: Defined) -> dict[str, signatures.ArgType] | None:
-    """The tensor types of a definition at its own sizes: every new name is a size of its own."""
+def own_types(
+    frame: Frame, defined: Defined, where: Sequence[t.Condition], settings: Mapping[str, object]
+) -> dict[str, signatures.ArgType] | None:
+    """The tensor types of a definition at its own sizes: every new name is a size of its own, or has a setting.
+
+    Its `where` is taken as given, before the types where it does not speak of sizes that they define.
+    """
     types: dict[str, signatures.ArgType] = {}
     node = defined.node
     tensors = [(f, f.kind) for f in node.formals if isinstance(f.kind, t.Type)]
     for _, kind in tensors:
         for dim in kind.dims:
             if isinstance(dim, t.Name) and dim.id not in frame.names:
-                frame.names[dim.id] = Static(symbol(dim.id), dim.span)
+                size: Size = symbol(dim.id)
+                if dim.id in settings:
+                    what = f"the size `{dim.id}`"
+                    given = static_values.check_setting(Scope(frame), settings[dim.id], dim, what)
+                    if given is None:
+                        return None
+                    size = given
+                frame.names[dim.id] = Static(size, dim.span)
                 frame.taken.setdefault(dim.id, dim.span)
             elif isinstance(dim, t.Rest) and frame.rest is None:
                 frame.rest = (symbol("..."),)
-    good = True
+    defined_later = {dim.name for _, kind in tensors for dim in kind.dims if isinstance(dim, t.NamedDim)}
+    defined_later -= frame.names.keys()
+    late = [c for c in where if any(isinstance(n, t.Name) and n.id in defined_later for n in c.walk())]
+    good = where_clauses.assume_where(frame, [c for c in where if c not in late])
     for formal, kind in tensors:
         shape, dtype = signatures.declared_shape(frame, kind), signatures.declared_dtype(frame, kind)
         below = static_values.as_size(Scope(frame), kind.below) if kind.below is not None else None
@@ -315,4 +347,4 @@ def own_types(frame: Frame, defined: Defined) -> dict[str, signatures.ArgType] |
     for formal in node.formals:
         if signatures.formal_kind(frame, defined, formal) == "scalar":
             types[formal.name] = signatures.ArgType("float", (), None, formal.span)
-    return types if good else None
+    return types if good and where_clauses.assume_where(frame, late) else None

@@ -29,6 +29,8 @@ def depends(body: list[Stmt], value: Tensor, on: Tensor) -> bool:
     edges: dict[int, set[int]] = {}
     for statement in every_statement(body):
         sources = {id(x) for x in _sources(statement)}
+        if isinstance(statement, CallFunction) and _has_parameter(statement, on):
+            sources.add(id(on))
         for target in _targets(statement):
             edges.setdefault(id(target), set()).update(sources)
     seen: set[int] = set()
@@ -41,6 +43,16 @@ def depends(body: list[Stmt], value: Tensor, on: Tensor) -> bool:
             seen.add(here)
             stack.extend(edges.get(here, ()))
     return False
+
+
+def _has_parameter(call: CallFunction, tensor: Tensor) -> bool:
+    """Is a parameter that is named from outside, as `d.W`, one of a layer that is called, or passed on?"""
+    if tensor.role != "param":
+        return False
+    if not call.path and call.instance.word == "model":
+        return True
+    paths = [call.path, *(home.path for home in call.passed)]
+    return any(tensor.name.startswith(f"{path}.") for path in paths if path)
 
 
 def every_statement(body: Sequence[Stmt]) -> Iterator[Stmt]:

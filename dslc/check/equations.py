@@ -60,6 +60,11 @@ def left_side(scope: Scope, target: t.Target, value: t.Expr) -> list[Axis] | Non
                 axis = Axis("rest", item.span, ((REST, item.span),))
             case _:
                 help = "the left side names the axes of the result; to write into places, use `+=`"
+                steps = [s for s in frame.scans for n in item.walk() if isinstance(n, t.Name) and n.id == s.node.name]
+                if steps:
+                    name, before = steps[0].node.name, "+1" if steps[0].node.reversed else "-1"
+                    help = f"a step computes `{target.name}` at `{name}` from `{name}{before}`: write `{name}` here, "
+                    help += f"and `{name}{before}` where the step before is read"
                 frame.report(kinds.LEFT_SIDE(Label(item.span), found=item.span.text, help=help))
                 return None
         for name, span in axis.names:
@@ -161,7 +166,9 @@ def equation_values(
     if len(results) != len(targets):
         names = Label(targets[0].span.to(targets[-1].span), wording.count(len(targets), "name"))
         label = Label(value.span, wording.count(len(results), "result"))
-        frame.report(kinds.RESULT_COUNT(label, names, expected=len(targets), found=len(results)))
+        one = expressions.by_name(value, val) if len(targets) == 1 else None
+        help = f"name every result, or take one: {one}" if one else None
+        frame.report(kinds.RESULT_COUNT(label, names, expected=len(targets), found=len(results), help=help))
         return None
     laid = []
     for target, side, result, fixed in zip(targets, sides, results, declared, strict=True):
@@ -200,7 +207,7 @@ def index_sizes(scope: Scope, where: Sequence[t.Condition]) -> bool:
         if not isinstance(condition, t.IndexSize):
             help = None
             if isinstance(condition, t.Compare) and isinstance(condition.left, t.Name):
-                help = f"to give `{condition.left.id}` its range, write `where {condition.left.id} = "
+                help = f"to give `{condition.left.id}` its range, write `{condition.left.id} = "
                 help += f"{condition.right.span.text}`; facts about sizes belong in the `where` of the definition"
             frame.report(kinds.WHERE_INDEX(Label(condition.span), help=help))
             return False

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from dataclasses import replace
 
-from dslc.check import calls, renaming, scans, shapes, static_values, tensor_reads
+from dslc.check import calls, renaming, scans, shapes, static_values, tensor_reads, wording
+from dslc.check.conditions import known_where
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
 from dslc.check.program import (
     Apply,
+    Constant,
     Dtype,
+    Expr,
     Index,
     IndexValue,
     Reduce,
+    SizeValue,
     Tensor,
 )
 from dslc.check.sums import REST, Placement
@@ -20,16 +25,18 @@ from dslc.check.values import (
     NOTHING,
     FunctionValue,
     Poison,
+    Ratio,
     Shared,
     Static,
     Val,
+    exact,
     is_float,
     lower,
     promote,
 )
 from dslc.diagnostics import kinds
-from dslc.diagnostics.report import Label
-from dslc.sizes import Polynomial, show
+from dslc.diagnostics.report import Diagnostic, Label
+from dslc.sizes import Polynomial, show, tidy
 from dslc.source import Span
 from dslc.syntax import tree as t
 
@@ -73,6 +80,8 @@ def _expression(scope: Scope, node: t.Expr) -> Val:
         case t.OrElse():
             return tensor_reads.or_else(scope, node)
         case t.Member():
+            if not isinstance(node.root, t.Name):
+                return one_result(scope, node, expression(scope, node.base))
             tensor = tensor_reads.member(scope.frame, node)
             return tensor_reads.whole(scope, tensor, node.span) if tensor is not None else NOTHING
         case t.Call():
@@ -106,7 +115,12 @@ def name(scope: Scope, node: t.Name) -> Val:
         if len(indices) != 1:
             frame.report(kinds.NOT_A_NUMBER(Label(node.span), name=node.id))
             return NOTHING
-        return Val(IndexValue(indices[0]), free={indices[0]: None})
+        value: Expr = IndexValue(indices[0])
+        low = scans.first_step(frame, indices[0])
+        if low != 0:
+            first = Constant(low, "i64") if isinstance(low, int) else SizeValue(low)
+            value = Apply("+", (value, first), "i64", node.span)
+        return Val(value, free={indices[0]: None})
     binding = frame.lookup(node.id)
     match binding:
         case None:
@@ -127,17 +141,36 @@ def name(scope: Scope, node: t.Name) -> Val:
 
 
 def pipe(scope: Scope, node: t.Pipe) -> Val:
-    """`x |> f |> g(a)` is `g(f(x), a)`."""
+    """`x |> f |> g(a)` is `g(f(x), a)`, and `x |> f(a).y` is `f(x, a).y`."""
     val = expression(scope, node.value)
     previous: t.Expr = node.value
     for stage in node.stages:
-        if isinstance(stage, t.Call):
-            call = t.Call(stage.callee, stage.arguments, span=stage.span)
+        called = stage.root if isinstance(stage, t.Member) else stage
+        if isinstance(called, t.Call):
+            call = t.Call(called.callee, called.arguments, span=called.span)
         else:
-            call = t.Call(stage, (), span=stage.span)
+            call = t.Call(called, (), span=called.span)
         val = calls.call(scope, call, piped=(previous, val))
+        for member in stage.path if isinstance(stage, t.Member) else ():
+            val = one_result(scope, member, val)
         previous = stage
     return val
+
+
+def one_result(scope: Scope, node: t.Member, val: Val) -> Val:
+    """`f(x).loss`: one of the results of a call, by the name that its definition gives it."""
+    if val.poisoned:
+        return NOTHING
+    if not val.results:
+        scope.frame.report(kinds.NO_MEMBERS(Label(node.base.span), what=f"`{node.base.span.text}`"))
+        return NOTHING
+    if node.name not in val.results:
+        call = node.base.callee if isinstance(node.base, t.Call) else node.base
+        help = wording.near(node.name, val.results, "it has")
+        place = Span(node.span.source, node.span.end - len(node.name), node.span.end)
+        scope.frame.report(kinds.NO_SUCH_RESULT(Label(place), name=node.name, callee=call.span.text, help=help))
+        return NOTHING
+    return replace(val, results=()) if not val.several else val.several[val.results.index(node.name)]
 
 
 Operand = tuple[t.Expr, Val]
@@ -145,6 +178,8 @@ Operand = tuple[t.Expr, Val]
 
 def negative(scope: Scope, node: t.Negative) -> Val:
     val = expression(scope, node.operand)
+    if isinstance(val.static, Ratio):
+        return Val(static=Ratio(tidy(-val.static.value)))
     if isinstance(val.static, int | float | Polynomial) and not isinstance(val.static, bool):
         return Val(static=-val.static)
     if not numbers(scope, [(node.operand, val)], "-"):
@@ -167,6 +202,21 @@ def chain(scope: Scope, parts: list[tuple[str, t.Expr]]) -> Val:
     return so_far[1]
 
 
+def several_results(node: t.Expr, val: Val) -> Diagnostic:
+    """A call with several results stands where one value is needed."""
+    one = by_name(node, val)
+    help = f"take one by its name: {one}" if one else None
+    return kinds.SEVERAL_RESULTS(Label(node.span), found=len(val.several), help=help)
+
+
+def by_name(node: t.Expr, val: Val) -> str | None:
+    """How one of several results is written: `f(x).a` or `f(x).b`."""
+    if not val.results or not node.span.source.text:
+        return None
+    text = f"({node.span.text})" if isinstance(node, t.Pipe) else node.span.text
+    return " or ".join(f"`{text}.{name}`" for name in val.results[:3])
+
+
 def numbers(scope: Scope, operands: Sequence[Operand], op: str) -> bool:
     """Are all operands numbers? Functions, words and conditions are reported."""
     good = True
@@ -174,7 +224,7 @@ def numbers(scope: Scope, operands: Sequence[Operand], op: str) -> bool:
         if val.poisoned:
             good = False
         elif val.several:
-            scope.frame.report(kinds.SEVERAL_RESULTS(Label(node.span), found=len(val.several)))
+            scope.frame.report(several_results(node, val))
             good = False
         elif val.function is not None or isinstance(val.static, str):
             what = "a function" if val.function is not None else "a string"
@@ -192,7 +242,7 @@ def arithmetic(scope: Scope, op: str, operands: list[Operand]) -> Val:
     if not numbers(scope, operands, op):
         return NOTHING
     (left_node, left), (right_node, right) = operands
-    span = left_node.span.to(right_node.span)
+    span = left_node.span.to(right_node.span).closed
     known = left.static is not None and right.static is not None
     if known and not static_values.is_formula(op, left.static, right.static):
         assert left.static is not None and right.static is not None
@@ -204,9 +254,12 @@ def arithmetic(scope: Scope, op: str, operands: list[Operand]) -> Val:
     if op == "^" and not (isinstance(right.static, int) and right.static >= 0) and not is_float(dtype):
         dtype = "float"
     if op in ("//", "%") and is_float(dtype):
-        node = left_node if is_float(left.dtype) else right_node
-        help = "write `floor(a / b)`" if op == "//" else "write `a - b * floor(a / b)`"
-        scope.frame.report(kinds.WHOLE_EXPECTED(Label(node.span), op=op, help=help))
+        a, b = (
+            x.span.text if isinstance(x, t.Name | t.Number | t.Access | t.Call) else f"({x.span.text})"
+            for x in (left_node, right_node)
+        )
+        help = f"write `floor({a} / {b})`" if op == "//" else f"write `({a} - {b} * floor({a} / {b}))`"
+        scope.frame.report(kinds.WHOLE_EXPECTED(Label(span), op=op, help=help))
         return NOTHING
     return combine(scope, op, operands, dtype, span)
 
@@ -325,7 +378,7 @@ def choose(scope: Scope, node: t.Choose) -> Val:
     test = condition(scope, node.condition)
     if isinstance(test.static, bool):
         return expression(scope, node.then if test.static else node.otherwise)
-    then, otherwise = expression(scope, node.then), expression(scope, node.otherwise)
+    then, otherwise = _branch(scope, node.then, test, True), _branch(scope, node.otherwise, test, False)
     if test.poisoned or then.poisoned or otherwise.poisoned:
         return NOTHING
     both_conditions = then.dtype == "bool" and otherwise.dtype == "bool" and not (then.function or otherwise.function)
@@ -337,6 +390,15 @@ def choose(scope: Scope, node: t.Choose) -> Val:
     )
 
 
+def _branch(scope: Scope, node: t.Expr, test: Val, holds: bool) -> Val:
+    """One side of a select, where its condition is known to hold or to fail."""
+    outer = scope.known
+    scope.known = (*outer, *known_where(test.expr, holds))
+    val = expression(scope, node)
+    scope.known = outer
+    return val
+
+
 def describe(frame: Frame, val: Val) -> str:
     """What a value is, in words."""
     if val.function is not None:
@@ -346,7 +408,8 @@ def describe(frame: Frame, val: Val) -> str:
     if val.dtype == "bool":
         return "a condition"
     if val.static is not None:
-        return f"the number {show(val.static) if isinstance(val.static, Polynomial) else val.static}"
+        size = exact(val.static)
+        return f"the number {val.static if size is None else show(size)}"
     if val.axes:
         return f"a tensor of shape {frame.show_shape(a.size for a in val.axes)}"
     return "a value that is only known when the module runs"

@@ -89,10 +89,15 @@ class Frame:
     loop: list[str] = field(default_factory=list)
     #: call site -> its name in parameter paths
     site_names: dict[int, str] = field(default_factory=dict)
-    site_counts: dict[str, int] = field(default_factory=dict)
+    #: names that no call may have in parameter paths: of layers named by `use`, of the parts of a trained model
+    site_taken: set[str] = field(default_factory=set)
     #: numbers of the random draws of this definition, whatever stands in others
     draws: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     scans: list[Any] = field(default_factory=list)
+    #: sizes that the body names, by their text: types cannot use them
+    body_sizes: dict[str, str] = field(default_factory=dict)
+    #: the sequences of scans inside of those: all sizes are known when the outermost one is closed
+    carried: list[Any] = field(default_factory=list)
     #: size name -> (the argument that fixed it, where that argument's axis came from)
     size_evidence: dict[str, Any] = field(default_factory=dict)
     #: the calls that led here, outermost first
@@ -190,6 +195,11 @@ class Frame:
             return
         if self.file.incomplete:  # it may be defined in a file that could not be imported
             self.errors += 1
+            return
+        inside = self.body_sizes.get(name)
+        if inside is not None:
+            there = f"a size of the body is not known in the types; name it there: `{name} = {inside}`"
+            self.report(kinds.UNKNOWN_NAME(Label(span), what=what, name=name, help=there))
             return
         if name in INITIALIZERS and name not in BUILTIN_NAMES:
             help: str | None = f"`{name}` is an initialiser; write it after `~` in a `param`"

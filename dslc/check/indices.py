@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from dslc.check import wording
+from dslc.check.conditions import Guarded, Known, not_negative
 from dslc.check.frame import Frame
-from dslc.check.positions import Bounds, interval, interval_affine
-from dslc.check.program import Affine, Data, Index, Position, Read, Tensor
+from dslc.check.positions import Bounds, difference, interval, interval_affine
+from dslc.check.program import Affine, Apply, Data, Expr, Index, Position, Read, Reduce, Tensor
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
-from dslc.sizes import Size, Symbol, extreme, floor_div, quotient, tidy
+from dslc.sizes import Polynomial, Size, Symbol, extreme, floor_div, quotient, tidy
 from dslc.source import Span
 
 
@@ -38,6 +41,8 @@ class PendingRead:
     guarded: bool = False
     #: a place that is written to, by a scatter
     scattered: bool = False
+    #: the select around it, whose condition may be what keeps it inside
+    select: Guarded | None = None
 
 
 @dataclass(eq=False)
@@ -78,6 +83,8 @@ class Scope:
     #: indices of the left-hand side need not occur on the right
     repeats: bool = False
     failed: set[Index] = field(default_factory=set)
+    #: what the conditions of the selects around the present expression say
+    known: tuple[Known, ...] = ()
 
     # ---- names
 
@@ -143,6 +150,8 @@ class Scope:
         if found.origin is not None and found.origin != found.span:
             labels.append(Label(found.origin, f"{b} comes from here"))
         help = wording.always_equal(self.frame, index.size, found.size) if equal is None else None
+        if first is not None and index.name:
+            help = _part_of(self.frame, first, found, help)
         kind = kinds.INDEX_TWO_SIZES if index.name else kinds.SIZES_DIFFER
         self.frame.report(kind(*labels, name=index.name, a=a, b=b, how=wording.how(equal), help=help))
 
@@ -253,15 +262,25 @@ class Scope:
         return labels
 
     def _infer_valid_ranges(self) -> None:
-        """An index without a range of its own takes the largest one that keeps its unguarded reads inside."""
+        """An index without a range of its own takes the largest one that keeps its unguarded reads inside.
+
+        Reads in a branch of a select say something only where no others do. A scanned index waits for the end of its
+        scan, since a later equation of the step may say how far it runs.
+        """
+        scanned = {state.index for state in self.frame.scans}
+        self.infer_ranges([read for read in self.reads if read.select is None], scanned)
+        self.infer_ranges(self.reads, scanned)
+
+    def infer_ranges(self, reads: Sequence[PendingRead], but: Set[Index] = frozenset()) -> None:
+        """Give the indices of some reads, but not all of them, the largest ranges that keep these reads inside."""
         while True:
             found: dict[Index, list[tuple[Size, PendingRead]]] = {}
-            for read in self.reads:
+            for read in reads:
                 position = read.position
                 if read.guarded or not isinstance(position, Affine) or position.mode != "inside":
                     continue
                 open_ = [(i, c) for i, c in position.terms if i.size is None]
-                if len(open_) == 1:
+                if len(open_) == 1 and open_[0][0] not in but:
                     size = self._valid_range(read, position, *open_[0])
                     if size is not None:
                         found.setdefault(open_[0][0], []).append((size, read))
@@ -322,9 +341,16 @@ class Scope:
             if any(i.size is None or i in self.failed for i, _ in position.terms):
                 return
             if len(position.terms) == 1 and position.offset == 0 and position.terms[0][1] == 1:
-                return  # plain: its size is the axis
+                size = position.terms[0][0].size
+                assert size is not None
+                if is_placeholder(facts.normal(size)) or facts.equal(size, read.size) is True:
+                    return  # plain: its size is the axis
             low, high = interval_affine(self.frame, position.terms, position.offset)
         else:
+            for state in self.frame.scans:  # what bounds a carried value is known when its equation and start are
+                if not {id(s.tensor) for s in state.sequences.values()}.isdisjoint(map(id, tensors_in(position.value))):
+                    state.deferred.append((self, read))
+                    return
             low, high = interval(self.frame, position.value)
         if is_placeholder(facts.normal(read.size)):
             if self.frame.scans:  # the equation of the value that is read says how long the axis is
@@ -332,8 +358,23 @@ class Scope:
             return
         if low is not None and high is not None:
             if facts.nonnegative(low) and facts.nonnegative(tidy(read.size - 1 - high)):
+                if read.select is not None:
+                    read.select.proved(read)
                 return
+        if read.select is not None and self._inside_where_chosen(read, low, high):
+            return
         self._report_read(read, (low, high))
+
+    def _inside_where_chosen(self, read: PendingRead, low: Size | None, high: Size | None) -> bool:
+        """Is the position inside wherever the selects around it choose the branch that it stands in?"""
+        position, facts = read.position, self.frame.facts
+        if not isinstance(position, Affine) or read.select is None:
+            return False
+        known = read.select.known
+        below = low is not None and facts.nonnegative(low)
+        above = high is not None and facts.nonnegative(tidy(read.size - 1 - high))
+        room = difference(Affine((), tidy(read.size - 1)), position)
+        return (below or not_negative(self.frame, position, known)) and (above or not_negative(self.frame, room, known))
 
     def _report_read(self, read: PendingRead, bounds: Bounds) -> None:
         facts, frame = self.frame.facts, self.frame
@@ -374,6 +415,52 @@ class Scope:
         if read.scattered and isinstance(read.position, Affine) and high is not None:
             help = f"the axis must have {frame.show(tidy(high + 1))} places at least"
         frame.report(kind(*labels, text=text, name=read.name, help=help))
+
+
+def _part_of(frame: Frame, first: Evidence, found: Evidence, help: str | None) -> str | None:
+    """Advice to take the part of a longer axis that is meant: a plain index always means a whole axis."""
+    facts = frame.facts
+    for short, long in ((first, found), (found, first)):
+        certain = facts.nonnegative(tidy(long.size - short.size))
+        read = _READ.search(long.span.source.text[: long.span.start])
+        rest = _REST.match(long.span.source.text[long.span.end :])
+        open_ = isinstance(short.size, Polynomial) and (isinstance(long.size, int) or certain)
+        if read is None or rest is None or not open_ or not long.span.text.isidentifier():
+            continue
+        before, after = read[2].count(","), rest[1].count(",")
+        size = frame.show(short.size)
+        part = f"{read[1]}[{', '.join([':'] * before + [f'0:{size}'] + [':'] * after)}]"
+        stated = "" if certain else f" and `where {size} <= {frame.show(long.size)}`"
+        used = f"{read[1]}_part[{read[2]}{long.span.text}{rest[1]}]"
+        part_help = f"for a part of `{read[1]}`, write `{read[1]}_part = {part}` before, `{used}` here{stated}"
+        return f"{part_help}; {help}" if help else part_help
+    return help
+
+
+#: a read before one of its items, and behind it
+_READ = re.compile(r"(\w+)\[([^][()\n]*)$")
+_REST = re.compile(r"([^][()\n]*)\](?!\s*=[^=])")
+
+
+def tensors_in(e: Expr) -> list[Tensor]:
+    """The tensors that a position reads."""
+    found: list[Tensor] = []
+    stack = [e]
+    seen: set[int] = set()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Apply):
+            stack.extend(node.args)
+        elif isinstance(node, Reduce):
+            stack.append(node.body)
+        elif isinstance(node, Read):
+            found.append(node.tensor)
+            stack.extend(p.value for p in node.positions if isinstance(p, Data))
+            stack.extend([] if node.outside is None else [node.outside])
+    return found
 
 
 def bounded_data(frame: Frame, position: Data, limit: Size) -> str:

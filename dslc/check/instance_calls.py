@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dslc.check import call_arguments, definitions, expressions, scans, signatures
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
 from dslc.check.positions import value_bound
 from dslc.check.program import Affine, CallFunction, Define, Index, Instance, Read, Tensor
-from dslc.check.values import NOTHING, Shared, Val, lower, whole_tensor
+from dslc.check.values import NOTHING, Shared, Val, lower, shared_layers, whole_tensor
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.resolve.files import Defined
@@ -89,7 +91,9 @@ def apply_instance(
             labels.append(Label(shared.span, "named here"))
             frame.report(kinds.SHARED_DIFFERS(*labels, name=layer))
             return NOTHING
-        frame.instance.children[path] = instance
+        if is_foreign(frame, shared):
+            frame.instance.borrowed.append(instance)
+        (frame.instance if shared is None else shared.home.owner).children[path] = instance
     sizes = tuple(i.size for i in order)
     outputs = tuple(
         frame.new_tensor(o.name, o.dtype, (*sizes, *o.shape), span=node.span, below=o.below,
@@ -101,10 +105,18 @@ def apply_instance(
             instance, outputs, tuple(arguments[f.name] for f in target.formals if f.name in arguments), path,
             len(order), tuple(lifted[f.name] for f in target.formals if f.name in arguments),
             shared.frozen if shared is not None else False, node.span,
+            shared.home if shared is not None and is_foreign(frame, shared) else None,
+            tuple(dict.fromkeys(home for value in statics.values() for home in shared_layers(value))),
         )
     )  # fmt: skip
     results = tuple(read_result(scope, o, order, lifted_axes, node.span) for o in outputs)
-    return results[0] if len(results) == 1 else Val(several=results)
+    names = tuple(o.name for o in instance.outputs)
+    return replace(results[0], results=names) if len(results) == 1 else Val(several=results, results=names)
+
+
+def is_foreign(frame: Frame, shared: Shared | None) -> bool:
+    """Was a layer named with `use` by a definition around this one, which passed it on?"""
+    return shared is not None and shared.home.owner is not frame.instance
 
 
 def _result_origins(output: Tensor, span: Span) -> tuple[tuple[Span, str], ...]:
@@ -177,7 +189,7 @@ def site_path(frame: Frame, node: t.Call, name: str) -> str:
     """The name of a call in parameter paths: the layer's name, numbered from the second call on."""
     key = node.callee.span.start
     if key not in frame.site_names:
-        count = frame.site_counts.get(name, 0) + 1
-        frame.site_counts[name] = count
-        frame.site_names[key] = name if count == 1 else f"{name}{count}"
+        taken = frame.site_taken | set(frame.site_names.values())
+        numbered = (name if k == 1 else f"{name}{k}" for k in itertools.count(1))
+        frame.site_names[key] = next(path for path in numbered if path not in taken)
     return ".".join([frame.site_names[key], *frame.loop])

@@ -124,4 +124,4 @@ def external(scope: Scope, node: t.Call, name: str, given: list[Given]) -> Val:
     )
     frame.emit(External(name, outputs, tensors, len(order), node.span))
     results = tuple(instance_calls.read_result(scope, o, order, (), node.span) for o in outputs)
-    return results[0] if len(results) == 1 else Val(several=results)
+    return results[0] if len(results) == 1 else Val(several=results, results=("value", "vector"))

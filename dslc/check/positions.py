@@ -52,7 +52,7 @@ def _simple(bound: Size | None) -> Size | None:
 def _interval(frame: Frame, e: Expr, known: dict[int, Bounds]) -> Bounds:
     if isinstance(e, Constant) and isinstance(e.value, int):
         return int(e.value), int(e.value)
-    if isinstance(e, SizeValue):
+    if isinstance(e, SizeValue) and is_int(e.dtype):
         return e.size, e.size
     if isinstance(e, IndexValue):
         return 0, None if e.index.size is None else tidy(e.index.size - 1)
@@ -137,6 +137,14 @@ def _union(frame: Frame, x: Bounds, y: Bounds) -> Bounds:
     return pick(x[0], y[0], True), pick(x[1], y[1], False)
 
 
+def largest(frame: Frame, bounds: Iterable[Size]) -> Size | None:
+    """The largest of some bounds, where one is known to be it."""
+    found: Bounds | None = None
+    for bound in bounds:
+        found = (bound, bound) if found is None else _union(frame, found, (bound, bound))
+    return None if found is None else found[1]
+
+
 # ---- from expressions to positions ---------------------------------------------------------------
 
 
@@ -167,26 +175,18 @@ def _affine(e: Expr, known: dict[int, Affine | None]) -> Affine | None:
         if not forms[0].terms:
             return _scaled(forms[1], forms[0].offset)
         return _scaled(forms[0], forms[1].offset) if not forms[1].terms else None
-    second = _scaled(forms[1], -1) if e.op == "-" else forms[1]
-    terms: dict[Index, Size] = {}
-    for index, coefficient in (*forms[0].terms, *second.terms):
-        terms[index] = tidy(terms.get(index, 0) + coefficient)
-    return Affine(tuple((i, c) for i, c in terms.items() if c != 0), tidy(forms[0].offset + second.offset))
+    if e.op == "-":
+        return difference(forms[0], forms[1])
+    return difference(forms[0], _scaled(forms[1], -1))
+
+
+def difference(a: Affine, b: Affine, less: Size = 0) -> Affine:
+    """a - b, and a number less."""
+    terms: dict[Index, Size] = dict(a.terms)
+    for index, coefficient in b.terms:
+        terms[index] = tidy(terms.get(index, 0) - coefficient)
+    return Affine(tuple((i, c) for i, c in terms.items() if c != 0), tidy(a.offset - b.offset - less))
 
 
 def _scaled(a: Affine, factor: Size) -> Affine:
     return Affine(tuple((i, tidy(c * factor)) for i, c in a.terms), tidy(a.offset * factor))
-
-
-def reads_data(e: Expr) -> bool:
-    """Does a position depend on tensor values (and not only on indices)?"""
-    stack: list[Expr] = [e]
-    seen: set[int] = set()
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Read | Reduce):
-            return True
-        if isinstance(node, Apply) and id(node) not in seen:
-            seen.add(id(node))
-            stack.extend(node.args)
-    return False

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Union
+from typing import Literal, TypeVar, Union
 
 from dslc.sizes import Size
 from dslc.source import NOWHERE, Span
@@ -200,6 +200,18 @@ class CallFunction:
     lifted: tuple[bool, ...] = ()
     frozen: bool = False
     span: Span = field(default=NOWHERE, repr=False)
+    #: the layer that is called, where an instance around this one has named it with `use`
+    shared: SharedLayer | None = None
+    #: the layers named with `use` that are passed on
+    passed: tuple[SharedLayer, ...] = ()
+
+
+@dataclass(eq=False)
+class SharedLayer:
+    """A layer with one set of parameters: their path in the instance that names it."""
+
+    path: str
+    owner: Instance
 
 
 @dataclass(eq=False)
@@ -348,7 +360,8 @@ class Instance:
     params: list[ParamDecl] = field(default_factory=list)
     states: list[StateDecl] = field(default_factory=list)
     body: list[Stmt] = field(default_factory=list)
-    exposed: list[Tensor] = field(default_factory=list)
+    #: inner values that are results too, by their names: `seen`, and `seen.0`, `seen.1` for passes of a `for`
+    exposed: dict[str, Tensor] = field(default_factory=dict)
     statics: dict[str, object] = field(default_factory=dict)
     #: what its `where` says of open sizes: to be checked when the module is called
     where: list[SizeCondition] = field(default_factory=list)
@@ -357,9 +370,30 @@ class Instance:
     children: dict[str, Instance] = field(default_factory=dict)
     #: parameters of instances below that the body reads itself (tied weights), by path
     member_params: dict[str, Tensor] = field(default_factory=dict)
+    #: those of layers that it was passed: the layer, and the path below it
+    passed_params: dict[Tensor, tuple[SharedLayer, str]] = field(default_factory=dict)
+    #: the layers that it was passed and calls
+    borrowed: list[Instance] = field(default_factory=list)
     span: Span = field(default=NOWHERE, repr=False)
     #: tensors in this instance and below it, parameters counted as often as they are made
     param_count: int = 0
+
+
+Value = TypeVar("Value")
+
+
+def add_result(results: dict[str, Value], name: str, value: Value) -> None:
+    """One more exposed value; several of one name are numbered in their order.
+
+    >>> results = {}
+    >>> for value in "abc": add_result(results, "seen", value)
+    >>> results
+    {'seen.0': 'a', 'seen.1': 'b', 'seen.2': 'c'}
+    """
+    if name in results:
+        results[f"{name}.0"] = results.pop(name)
+    count = sum(x.rpartition(".")[0] == name and x.rpartition(".")[2].isdigit() for x in results)
+    results[f"{name}.{count}" if count else name] = value
 
 
 @dataclass(eq=False)
@@ -372,6 +406,8 @@ class TrainProgram:
     optimizer: Instance | None = None
     optimizer_args: dict[str, Expr] = field(default_factory=dict)
     frozen: list[str] = field(default_factory=list)
+    #: inputs by which the loss is differentiated as well
+    wrt: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)

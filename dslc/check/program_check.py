@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dslc.check import definitions, lint, matching, statements, training, where_clauses
+from dslc.check import definitions, lint, matching, statements, training
 from dslc.check.frame import Checker, Frame, GiveUp
-from dslc.check.program import Instance, Program, TrainProgram
+from dslc.check.program import Instance, Program, SharedLayer, TrainProgram
 from dslc.check.values import FunctionValue, Shared
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label, Reporter
@@ -29,7 +29,7 @@ def check_program(file: File, reporter: Reporter, settings: Mapping[str, object]
                     continue
                 _check_definition(checker, program, defined, settings or {})
             for train in file.trains:
-                trained = check_train(checker, file, train, settings or {})
+                trained = check_train(checker, program, file, train, settings or {})
                 if trained is not None:
                     program.trains.append(trained)
     except GiveUp:
@@ -45,7 +45,11 @@ def check_program(file: File, reporter: Reporter, settings: Mapping[str, object]
 def _check_settings(file: File, reporter: Reporter, settings: Mapping[str, object]) -> None:
     """Every setting must be an argument of a model."""
     models = [d for d in file.own if isinstance(d.node, t.Layer) and d.node.word == "model"]
+    formals = [f for d in models for f in d.node.formals] + [f for train in file.trains for f in train.formals]
     names = [f.name for d in models for f in d.node.formals if not isinstance(f.kind, t.Type)]
+    names += dict.fromkeys(
+        dim.id for f in formals if isinstance(f.kind, t.Type) for dim in f.kind.dims if isinstance(dim, t.Name)
+    )
     for name in settings:
         if name not in names and models:
             help = did_you_mean(name, names) or "it has " + (", ".join(f"`{n}`" for n in names) or "none")
@@ -71,7 +75,9 @@ def _check_definition(checker: Checker, program: Program, defined: Defined, sett
             program.models[node.name] = instance
 
 
-def check_train(checker: Checker, file: File, node: t.Train, settings: Mapping[str, object]) -> TrainProgram | None:
+def check_train(
+    checker: Checker, program: Program, file: File, node: t.Train, settings: Mapping[str, object]
+) -> TrainProgram | None:
     """`train model(x, label: i32[N]):`: arguments named as the model's take their types from it."""
     checker.new_root()
     instance = Instance(node.model, "train", span=node.span)
@@ -94,9 +100,7 @@ def check_train(checker: Checker, file: File, node: t.Train, settings: Mapping[s
         return None
     frame.names.update(statics)  # type: ignore[arg-type]
     model_formals = {f.name: f for f in model.formals if isinstance(f.kind, t.Type)}
-    if definitions.own_types(frame, defined) is None:
-        return None
-    if not where_clauses.assume_where(frame, model.where):
+    if definitions.own_types(frame, defined, model.where, settings) is None:
         return None
     formals: list[t.Formal] = []
     for formal in node.formals:
@@ -113,14 +117,17 @@ def check_train(checker: Checker, file: File, node: t.Train, settings: Mapping[s
     if own is None:
         return None
     frame.names.update(own)  # type: ignore[arg-type]
-    types = definitions.own_types(frame, as_layer)
-    if types is None or not where_clauses.assume_where(frame, node.where):
+    types = definitions.own_types(frame, as_layer, node.where, settings)
+    if types is None:
         return None
     if not matching.bind_signature(frame, None, as_layer, types):
         return None
     bound = tuple((k, v) for k, v in statics.items())
-    shared = Shared(FunctionValue(defined, None, bound), "", False, node.span)
+    shared = Shared(FunctionValue(defined, None, bound), "", False, node.span, SharedLayer("", frame.instance))
     frame.names[node.model] = shared
+    by_itself = program.models.get(node.model)
+    if by_itself is not None:
+        frame.site_taken |= _heads(by_itself)
     statements.block(frame, node.body)
     first_line = node.span.first_line
     if frame.objective is None:
@@ -132,6 +139,7 @@ def check_train(checker: Checker, file: File, node: t.Train, settings: Mapping[s
     if shared.instance is None:
         frame.report(kinds.MODEL_NOT_USED(Label(first_line), model=node.model))
         return None
+    _told_apart(frame, shared.instance)
     trained = TrainProgram(instance, shared.instance, frame.loss, metrics=frame.metrics, optimizer=frame.optimizer)
     trained.maximize = frame.objective is not None and frame.objective.sense == "maximize"
     trained.optimizer_args = frame.optimizer_args
@@ -141,7 +149,36 @@ def check_train(checker: Checker, file: File, node: t.Train, settings: Mapping[s
             if not any(p == path or p.startswith(path + ".") for p in known):
                 tops = sorted({p.split(".")[0] for p in known})
                 help = did_you_mean(path, known) or "it has " + ", ".join(f"`{p}`" for p in tops[:8])
-                frame.report(kinds.FREEZE_NOTHING(Label(freeze.span), path=path, model=node.model, help=help))
+                frame.report(
+                    kinds.FREEZE_NOTHING(Label(freeze.span.word(path)), path=path, model=node.model, help=help)
+                )
             trained.frozen.append(path)
     lint.train(checker.reporter, node)
     return trained if not frame.had_error else None
+
+
+def _heads(instance: Instance) -> set[str]:
+    """What the paths of the parameters of an instance begin with."""
+    return {path.split(".")[0] for path in (*instance.children, *(d.tensor.name for d in instance.params))}
+
+
+def _told_apart(frame: Frame, model: Instance) -> None:
+    """Arguments and parameters of a training are inputs of one program; its loss, metrics, exposed values results."""
+    places = {x.name: x.span for x in (*(d.tensor for d in model.params), *(d.tensor for d in model.states))}
+    for tensor in frame.instance.inputs:
+        if tensor.name in places:
+            labels = (Label(tensor.span), Label(places[tensor.name], f"part of the model `{model.name}`"))
+            frame.report(kinds.DEFINED_TWICE(*labels, name=tensor.name))
+    for path, layer in frame.instance.children.items():
+        if path and path.split(".")[0] in _heads(
+            model
+        ):  # an imported model, whose parts are known after its first call
+            labels = (Label(layer.span.first_line), Label(model.span.first_line, f"it has a part `{path}` of its own"))
+            frame.report(kinds.DEFINED_TWICE(*labels, name=path, help="call the model before other layers"))
+    results = {name: tensor.span for name, tensor in (*frame.metrics, *model.exposed.items())}
+    if frame.objective is not None:
+        results["loss"] = frame.objective.span
+    for name, tensor in frame.instance.exposed.items():
+        if name in results:
+            labels = (Label(tensor.span), Label(results[name], "a result of the training"))
+            frame.report(kinds.DEFINED_TWICE(*labels, name=name))

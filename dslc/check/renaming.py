@@ -16,6 +16,7 @@ from dslc.check.program import (
     Read,
     Reduce,
     SizeValue,
+    Tensor,
 )
 from dslc.check.values import (
     Val,
@@ -30,20 +31,21 @@ def replace_indices(val: Val, table: Mapping[Index, Index]) -> Val:
     return Val(rename(val.expr, table), tuple(table.get(a, a) for a in val.axes), free)
 
 
-def rename(e: Expr, table: Mapping[Index, Index]) -> Expr:
-    """Replace indices in an expression (iteratively, sharing what is shared)."""
+def rename(e: Expr, table: Mapping[Index, Index], values: Mapping[Tensor, Expr] | None = None) -> Expr:
+    """Replace indices in an expression, and reads of values without axes (iteratively, sharing what is shared)."""
     done: dict[int, Expr] = {}
     stack: list[tuple[Expr, bool]] = [(e, False)]
     while stack:
         node, ready = stack.pop()
         if id(node) in done:
             continue
-        inner = operands(node)
+        value = values.get(node.tensor) if values and isinstance(node, Read) else None
+        inner = operands(node) if value is None else [value]
         if not ready:
             stack.append((node, True))
             stack.extend((c, False) for c in inner)
             continue
-        done[id(node)] = _renamed(node, table, done)
+        done[id(node)] = _renamed(node, table, done) if value is None else done[id(value)]
     return done[id(e)]
 
 

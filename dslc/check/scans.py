@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dslc.check import expressions, static_values, tensor_reads, wording
+from dslc.check import expressions, signatures, static_values, tensor_reads, wording
+from dslc.check.conditions import Known, not_negative
 from dslc.check.frame import Frame
 from dslc.check.indices import Evidence, PendingRead, Scope, is_placeholder
-from dslc.check.positions import affine
-from dslc.check.program import Affine, Carried, Index, Scan, Tensor
-from dslc.check.values import NOTHING, POISON, Static, Val, is_float, lower
+from dslc.check.positions import affine, difference
+from dslc.check.program import Affine, Carried, Define, Index, Read, Scan, Tensor
+from dslc.check.values import NOTHING, POISON, Binding, Static, Val, is_float, lower
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import CASTS
-from dslc.sizes import Facts, Size
+from dslc.sizes import Facts, Size, tidy
 from dslc.source import Span
 from dslc.syntax import tree as t
 
@@ -33,6 +34,8 @@ class Sequence_:
     failed: bool = False
     #: the first read of an earlier step, which is what needs a start
     earlier: Span | None = None
+    #: reads of earlier steps in branches of selects, whose conditions may leave out the first step
+    conditional: list[tuple[Span, Affine, tuple[Known, ...]]] = field(default_factory=list)
     start: t.Start | None = None
 
 
@@ -43,11 +46,20 @@ class ScanState:
     sequences: dict[str, Sequence_] = field(default_factory=dict)
     #: reads whose proof needs the length of the scan
     deferred: list[tuple[Scope, PendingRead]] = field(default_factory=list)
+    #: the value of the index at the first step
+    low: Size = 0
     #: what says how many steps there are
     evidence: Evidence | None = None
+    #: what names mean around the scan
+    outer: dict[str, Binding] = field(default_factory=dict)
 
     def has_length(self, facts: Facts) -> bool:
         return self.index.size is not None and not is_placeholder(facts.normal(self.index.size))
+
+
+def first_step(frame: Frame, index: Index) -> Size:
+    """What the index of a scan counts from: its steps are numbered from 0."""
+    return next((state.low for state in frame.scans if state.index is index), 0)
 
 
 def active_indices(frame: Frame) -> set[Index]:
@@ -97,6 +109,7 @@ def read_carried(scope: Scope, node: t.Access, tensor: Tensor, outside: Val | No
     positions = []
     axes: list[Index] = []
     free: dict[Index, None] = {}
+    before = len(scope.reads)
     for axis, item in enumerate(items):
         if axis != sequence.axis:
             part = tensor_reads.position(scope, node, tensor, axis, item, outside is not None)
@@ -107,6 +120,8 @@ def read_carried(scope: Scope, node: t.Access, tensor: Tensor, outside: Val | No
             free.update(part[2])
             continue
         where = _step(scope, item)
+        if where is not None:
+            where = Affine(where.terms, tidy(where.offset - state.low))
         step = _offset(where, state) if where is not None else None
         if step is None or step > 0 or (step == 0 and not sequence.defined):
             text = item.span.text if isinstance(item, t.Node) else "..."
@@ -122,12 +137,17 @@ def read_carried(scope: Scope, node: t.Access, tensor: Tensor, outside: Val | No
             name = state.index.name
             frame.report(kinds.READS_FUTURE(place, head, name=tensor.name, index=name, help=help))
             return NOTHING
-        if step < 0 and sequence.earlier is None:
-            sequence.earlier = node.span
         assert where is not None
+        if step < 0 and scope.known:
+            sequence.conditional.append((node.span, where, scope.known))
+        elif step < 0 and sequence.earlier is None:
+            sequence.earlier = node.span
         positions.append(where)
         free[state.index] = None
-    return tensor_reads.read_of(node, tensor, positions, axes, free, outside)
+    val = tensor_reads.read_of(node, tensor, positions, axes, free, outside)
+    if outside is None and scope.known:
+        tensor_reads.guard(scope, val, [r for r in scope.reads[before:] if r.position in positions])
+    return val
 
 
 def _step(scope: Scope, item: object) -> Affine | None:
@@ -168,11 +188,14 @@ def open_scan(frame: Frame, node: t.Scan, starts: list[t.Start], dtypes: Mapping
         high = static_values.as_size(scope, node.high, what="the number of steps")
         if low is None or high is None:
             return None
-        if low != 0:
+        if low != 0 and node.reversed:
             frame.report(kinds.SCAN_FROM_ZERO(Label(node.low.span), found=node.low.span.text))
             return None
-        state.index.size = high
-        state.evidence = Evidence(node.high.span, high, node.high.span.text, None)
+        steps = tidy(high - low)
+        if static_values.check_size(scope, steps, node.high, what="the number of steps") is None:
+            return None
+        state.low, state.index.size = low, steps
+        state.evidence = Evidence(node.high.span, steps, node.high.span.text if low == 0 else "", None)
     by_name = {s.target.name: s for s in starts}
     for statement in node.body:
         for inner in statement.walk():
@@ -201,18 +224,33 @@ def _open_sequence(
     frame: Frame, state: ScanState, target: t.Target, axis: int, start: t.Start | None, dtype: str
 ) -> None:
     assert target.items is not None
-    shape = _known_shape(frame, target, axis, start) or [frame.placeholder(target.name) for _ in target.items]
+    shape = _known_shape(frame, target, axis, start, state.low)
+    shape = shape or [frame.placeholder(target.name) for _ in target.items]
     dtype = dtype or (_start_dtype(frame, start.value) if start is not None else "float")
+    if is_float(dtype) and _is_position(state.node, target.name):
+        dtype = "i64"
+    dtype = signatures.declared_as(frame, target.name, dtype)
     tensor = frame.new_tensor(target.name, dtype, tuple(shape), span=target.span)
     state.sequences[target.name] = Sequence_(tensor, axis, target, dtype, start=start)
 
 
-def _known_shape(frame: Frame, target: t.Target, axis: int, start: t.Start | None) -> list[Size] | None:
+def _is_position(node: t.Scan, name: str) -> bool:
+    """Is a value of a scan a position in its body, and whole therefore?"""
+    for read in (x for statement in node.body for x in statement.walk() if isinstance(x, t.Access)):
+        for item in read.items:
+            if isinstance(item, t.Call) and isinstance(item.callee, t.Name) and item.callee.id in ("clamp", "wrap"):
+                item = item.arguments[0].value if item.arguments else item
+            if isinstance(item, t.Access) and isinstance(item.base, t.Name) and item.base.id == name:
+                return True
+    return False
+
+
+def _known_shape(frame: Frame, target: t.Target, axis: int, start: t.Start | None, low: Size) -> list[Size] | None:
     """The shape of a carried value before its equation is seen: from its declared type, or from its start."""
     assert target.items is not None
     declared = frame.output_shapes.get(target.name)
     if declared is not None and len(declared.shape) == len(target.items):
-        return list(declared.shape)
+        return [tidy(s - low) if i == axis else s for i, s in enumerate(declared.shape)]
     if start is None:
         return None
     base = start.value
@@ -243,30 +281,91 @@ def _start_dtype(frame: Frame, value: t.Expr) -> str:
 
 def close_scan(frame: Frame, state: ScanState, body: list, starts: list[t.Start]) -> None:  # type: ignore[type-arg]
     """Check lengths and starts, and make the sequences visible after the scan."""
+    if state.index.size is None and state.deferred:
+        state.deferred[0][0].infer_ranges([read for _, read in state.deferred if read.select is None])
     if not state.has_length(frame.facts):
         if not frame.had_error:
-            help = f"say how many steps there are: `scan {state.node.name} in 0..8:`"
+            turned = " reversed" if state.node.reversed else ""
+            help = f"say how many steps there are: `scan {state.node.name} in 0..8{turned}:`"
             label = Label(state.node.span.word(state.node.name))
             frame.report(kinds.RANGE_UNKNOWN(label, name=state.node.name, help=help))
         frame.names.update(dict.fromkeys(state.sequences, POISON))
         return
-    for scope, read in state.deferred:
-        scope.prove(read)
     carried: list[Carried] = []
+    bounds: list[tuple[Tensor, Size | None]] = []
     for sequence in state.sequences.values():
         start = None
+        _look_at_conditions(frame, state, sequence)
         if sequence.start is not None:
             start = _start_value(frame, state, sequence)
-        elif sequence.earlier is not None:
+        elif sequence.earlier is not None or state.low != 0:
             help = f"add `start {sequence.tensor.name} = 0` below the scan"
-            frame.report(kinds.NO_START(Label(sequence.earlier), name=sequence.tensor.name, help=help))
+            place = sequence.earlier or sequence.target.span
+            frame.report(kinds.NO_START(Label(place), name=sequence.tensor.name, help=help))
+            sequence.failed = sequence.failed or state.low != 0
+        if start is not None and not _is_below(frame, start, sequence.tensor.below):
+            bounds.append((sequence.tensor, sequence.tensor.below))
+            sequence.tensor.below = None  # while steps before the first one count
         carried.append(Carried(sequence.tensor, sequence.axis, start))
         frame.names[sequence.tensor.name] = POISON if sequence.failed else sequence.tensor
+    for scope, read in state.deferred:
+        scope.prove(read)
+    for tensor, below in bounds:
+        tensor.below = below
     for statement in starts:
         if statement.target.name not in state.sequences:
             why = f"the scan above builds {wording.listed(state.sequences) if state.sequences else 'none'}"
             frame.report(kinds.START_UNKNOWN(Label(statement.target.span), name=statement.target.name, why=why))
+    frame.carried.extend(state.sequences.values())
+    if not frame.scans:
+        _require_sizes(frame)
     frame.emit(Scan(state.index, state.node.reversed, tuple(body), tuple(carried), span=state.node.span))
+    if state.low != 0:
+        for sequence, value in zip(state.sequences.values(), carried, strict=True):
+            if value.start is not None and not sequence.failed:
+                frame.names[sequence.tensor.name] = _from_zero(frame, state, sequence, value.start)
+
+
+def _from_zero(frame: Frame, state: ScanState, sequence: Sequence_, start: Tensor) -> Tensor:
+    """A sequence whose steps count from `low` on, with its start at the places before: as long as the index says."""
+    tensor, axis = sequence.tensor, sequence.axis
+    shape = [tidy(s + state.low) if i == axis else s for i, s in enumerate(tensor.shape)]
+    indices = [frame.new_index("", size, tensor.span) for size in shape]
+    places = [Affine(((x, 1),), -state.low if i == axis else 0) for i, x in enumerate(indices)]
+    before = Read(start, tuple(places[:axis] + places[axis + 1 :]), start.dtype, None, tensor.span)
+    read = Read(tensor, tuple(places), tensor.dtype, before, tensor.span)
+    whole = frame.new_tensor(tensor.name, tensor.dtype, tuple(shape), span=tensor.span, origins=tensor.origins)
+    whole.below = tensor.below if _is_below(frame, start, tensor.below) else None
+    frame.emit(Define(whole, tuple((x,) for x in indices), read, sequence.target.span))
+    return whole
+
+
+def _require_sizes(frame: Frame) -> None:
+    """Every axis of what was built must have got its size from somewhere: reads of its own steps do not say it."""
+    for sequence in frame.carried:
+        for item, size in zip(sequence.target.items or (), sequence.tensor.shape, strict=False):
+            if is_placeholder(frame.facts.normal(size)) and isinstance(item, t.Name) and not sequence.failed:
+                sequence.failed = True
+                frame.report(kinds.RANGE_UNKNOWN(Label(item.span), name=item.id))
+                frame.names[sequence.tensor.name] = POISON
+    frame.carried.clear()
+
+
+def _is_below(frame: Frame, start: Tensor, below: Size | None) -> bool:
+    return below is None or (start.below is not None and frame.facts.nonnegative(tidy(below - start.below)))
+
+
+def _look_at_conditions(frame: Frame, state: ScanState, sequence: Sequence_) -> None:
+    """Reads that no first step makes need no start: it is 0, and nothing sees it."""
+    assert state.index.size is not None
+    for span, position, known in sequence.conditional:
+        ahead = difference(Affine((), tidy(state.index.size - 1)), position) if state.node.reversed else position
+        if not not_negative(frame, ahead, known):
+            sequence.earlier = sequence.earlier or span
+    if sequence.conditional and sequence.start is None and sequence.earlier is None:
+        span = sequence.target.span
+        zero = t.Bool(False, span=span) if sequence.tensor.dtype == "bool" else t.Number("0", span=span)
+        sequence.start = t.Start(t.Target(sequence.tensor.name, None, span=span), zero, span=span)
 
 
 def _start_value(frame: Frame, state: ScanState, sequence: Sequence_) -> Tensor | None:

@@ -16,6 +16,8 @@ from dslc.check.values import (
     Shared,
     Static,
     Val,
+    exact,
+    is_float,
 )
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
@@ -113,7 +115,7 @@ def declared_dtype(frame: Frame, node: t.Type) -> str | None:
             did_you_mean(node.refinement or "", ("binary", "simplex"))
             or "`binary` or `simplex` may stand before a dtype"
         )
-        frame.report(kinds.UNKNOWN_TYPE(Label(node.span), name=node.refinement, help=help))
+        frame.report(kinds.UNKNOWN_TYPE(Label(node.span.word(node.refinement or "")), name=node.refinement, help=help))
         return None
     if node.dtype is None:
         return "float"
@@ -124,7 +126,7 @@ def declared_dtype(frame: Frame, node: t.Type) -> str | None:
             if near
             else did_you_mean(node.dtype, DTYPES) or "dtypes are " + ", ".join(f"`{d}`" for d in DTYPES)
         )
-        frame.report(kinds.UNKNOWN_TYPE(Label(node.span), name=node.dtype, help=help))
+        frame.report(kinds.UNKNOWN_TYPE(Label(node.span.word(node.dtype)), name=node.dtype, help=help))
         return None
     return node.dtype
 
@@ -174,18 +176,26 @@ def name_size(frame: Frame, name: str, value: Size, span: Span) -> bool:
         return True
     if binding is POISON:
         return False
-    if isinstance(binding, Static) and binding.what == "size" and not isinstance(binding.value, str | bool | float):
-        equal = frame.facts.equal(binding.value, value)
+    if isinstance(binding, Static) and binding.what == "size" and (known := exact(binding.value)) is not None:
+        equal = frame.facts.equal(known, value)
         if equal:
             return True
-        a, b = f"`{frame.show(binding.value)}`", f"`{frame.show(value)}`"
+        a, b = f"`{frame.show(known)}`", f"`{frame.show(value)}`"
         labels = (Label(span, f"`{name}` is {b} here"), Label(binding.span, f"`{name}` is {a} here"))
-        help = wording.always_equal(frame, binding.value, value) if equal is None else None
+        help = wording.always_equal(frame, known, value) if equal is None else None
         frame.report(kinds.SIZES_DIFFER(*labels, a=a, b=b, how=wording.how(equal), help=help))
         return False
     first = [Label(binding.span, "first defined here")] if isinstance(binding, Static | Tensor | Shared) else []
     frame.report(kinds.DEFINED_TWICE(Label(span), *first, name=name))
     return False
+
+
+def declared_as(frame: Frame, name: str, dtype: str) -> str:
+    """The dtype of a value under a name: that of the output, or, where a type names none, the float of the value."""
+    fixed = frame.output_shapes.get(name)
+    if fixed is None or (fixed.dtype == "float" and is_float(dtype)):
+        return dtype
+    return str(fixed.dtype)
 
 
 def bind_outputs(frame: Frame, outputs: Sequence[t.Output]) -> bool:

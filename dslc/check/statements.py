@@ -10,6 +10,7 @@ from dslc.check import (
     binding,
     declarations,
     expressions,
+    grids,
     scans,
     static_values,
     training,
@@ -17,7 +18,7 @@ from dslc.check import (
 )
 from dslc.check.frame import MAX_ITERATIONS, Frame
 from dslc.check.indices import Scope
-from dslc.check.program import Dtype, Loop, Modes, Remat, Stmt, Tensor
+from dslc.check.program import Dtype, Loop, Modes, Remat, Stmt, Tensor, add_result
 from dslc.check.values import (
     POISON,
     Binding,
@@ -38,7 +39,7 @@ PLACES: dict[type, tuple[str, ...]] = {
     t.Parameter: ("layer", "model"),
     t.State: ("layer", "model"),
     t.Use: ("layer", "model"),
-    t.Expose: ("layer", "model"),
+    t.Expose: ("layer", "model", "train"),
     t.Slots: ("optimizer",),
     t.Update: ("layer", "model", "optimizer"),
     t.Backward: ("fn",),
@@ -107,7 +108,7 @@ def for_(frame: Frame, node: t.For) -> None:
     if not isinstance(low, int) or not isinstance(high, int):
         bound = node.high if not isinstance(high, int) else node.low
         frame.settle_at_call(bound)
-        help = "a size that is only known at run time cannot repeat layers; use `scan` for steps along an axis"
+        help = wording.made_known(frame, bound, f"use `scan {node.name}` for equal steps along an axis")
         frame.report(kinds.STATIC_NEEDED(Label(bound.span), what="the range of a `for`", help=help))
         poison_all(frame, node.body)
         return
@@ -125,6 +126,8 @@ def for_(frame: Frame, node: t.For) -> None:
         poison_all(frame, node.body)
         return
     passes: list[tuple[Stmt, ...]] = []
+    earlier: list[Stmt] = []
+    frame.enclosing.append(earlier)
     for value in range(low, high):
         taken = dict(frame.taken)
         kept = dict(frame.names)
@@ -134,14 +137,16 @@ def for_(frame: Frame, node: t.For) -> None:
         with frame.collecting() as body:
             block(frame, node.body)
         passes.append(tuple(body))
+        earlier += body
         frame.loop.pop()
-        for name in frame.taken.keys() - taken.keys():
+        for name in [x for x in frame.taken if x not in taken]:
             frame.names.pop(name, None)
             if name in kept:
                 frame.names[name] = kept[name]
         frame.taken = taken
         if frame.errors > before:
             break
+    frame.enclosing.pop()
     frame.emit(Loop(node.name, low, tuple(passes), node.span))
     if outer is None:
         frame.names.pop(node.name, None)
@@ -173,7 +178,8 @@ def if_(frame: Frame, node: t.If) -> None:
             return
         if not isinstance(value.static, bool):
             frame.settle_at_call(branch.condition)
-            help = "`if` chooses when the spec is compiled; write `a if condition else b` for a choice by data"
+            choice = "`if` chooses when the spec is compiled; write `a if condition else b` for a choice by data"
+            help = wording.made_known(frame, branch.condition, choice)
             frame.report(kinds.STATIC_NEEDED(Label(branch.condition.span), what="the condition of an `if`", help=help))
             poison_all(frame, (node,))
             return
@@ -185,11 +191,12 @@ def if_(frame: Frame, node: t.If) -> None:
 
 def scan(frame: Frame, node: t.Scan, starts: list[t.Start], dtypes: Mapping[str, str] | None = None) -> None:
     """A scan; where a step turns out to have another dtype than reads of earlier steps took it for, once more."""
+    node = grids.with_rows(node, frame.names)
     state_ = scans.open_scan(frame, node, starts, dtypes or {})
     if state_ is None:
         poison_all(frame, node.body)
         return
-    outer = dict(frame.names)
+    outer = state_.outer = dict(frame.names)
     for name, sequence in state_.sequences.items():
         frame.names[name] = sequence.tensor
     frame.scans.append(state_)
@@ -201,7 +208,7 @@ def scan(frame: Frame, node: t.Scan, starts: list[t.Start], dtypes: Mapping[str,
         frame.names = outer
         scan(frame, node, starts, found)
         return
-    for name in frame.names.keys() - outer.keys() - state_.sequences.keys():
+    for name in [x for x in frame.names if x not in outer and x not in state_.sequences]:
         local = frame.names[name]
         if isinstance(local, Tensor):
             frame.step_locals[name] = (local.span, node.name)
@@ -229,7 +236,7 @@ def modes(frame: Frame, pair: Sequence[t.Mode]) -> None:
         names[node.mode], latest[node.mode] = dict(frame.names), dict(frame.latest)
     frame.names, frame.latest = dict(outer), dict(outer_latest)
     joined = []
-    for state_ in latest["training"].keys() | latest["inference"].keys():
+    for state_ in latest["training"] | latest["inference"]:
         after = [latest[mode].get(state_, state_) for mode in ("training", "inference")]
         if after[0] is not after[1]:
             tensor = frame.new_tensor(state_.name, state_.dtype, state_.shape, span=state_.span, origins=state_.origins)
@@ -277,7 +284,8 @@ def expose(frame: Frame, node: t.Expose) -> None:
     for name in node.names:
         value = frame.names.get(name)
         if isinstance(value, Tensor):
-            frame.instance.exposed.append(value)
+            if value not in frame.instance.exposed.values():
+                add_result(frame.instance.exposed, ".".join([name, *frame.loop]), value)
         elif value is None:
             frame.unknown(name, node.span.word(name))
         elif value is not POISON:

@@ -10,8 +10,10 @@ from dslc.check.frame import Frame
 from dslc.check.indices import Scope
 from dslc.check.program import Apply, Constant, Expr, SizeValue
 from dslc.check.values import (
+    Ratio,
     StaticValue,
     Val,
+    exact,
 )
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
@@ -23,6 +25,8 @@ from dslc.syntax.printer import print_node
 
 def fold_compare(frame: Frame, op: str, a: StaticValue, b: StaticValue) -> bool | None:
     """A comparison of static numbers, when it can be decided."""
+    a, b = (x.value if isinstance(x, Ratio) else x for x in (a, b))
+    a, b = (float(x) if isinstance(x, Polynomial) and x.is_number else x for x in (a, b))
     if isinstance(a, Polynomial) or isinstance(b, Polynomial):
         if isinstance(a, float | bool | str) or isinstance(b, float | bool | str):
             return None
@@ -45,29 +49,34 @@ def fold_compare(frame: Frame, op: str, a: StaticValue, b: StaticValue) -> bool 
 
 def is_formula(op: str, a: StaticValue | None, b: StaticValue | None) -> bool:
     """Is this a number that is known when a module runs: of a float and an open size, as `0.5 * N` and `N^0.5`?"""
-    if not any(isinstance(x, Polynomial) and not x.is_number for x in (a, b)) or (op == "/" and b == 0):
+    sizes = [exact(x) for x in (a, b)]
+    if not any(isinstance(x, Polynomial) and not x.is_number for x in sizes) or (op == "/" and b in (0, Ratio(0))):
         return False
     if op == "^" and not isinstance(a, float):
-        return isinstance(b, float) or (isinstance(b, int) and b < 0) or (isinstance(b, Polynomial) and b.is_number)
+        return isinstance(b, float | Ratio) or (isinstance(b, int) and b < 0)
     return op not in ("//", "%") and (isinstance(a, float) or isinstance(b, float))
 
 
 def fold(scope: Scope, op: str, a: StaticValue, b: StaticValue, span: Span) -> StaticValue | None:
     """Arithmetic on numbers known at compile time: exact on whole numbers and sizes, bounded in size."""
     frame = scope.frame
-    assert not isinstance(a, str) and not isinstance(b, str)
-    if op in ("/", "//", "%") and not isinstance(b, Polynomial) and b == 0:
+    if op in ("/", "//", "%") and b in (0, Ratio(0)):
         frame.report(kinds.DIVISION_BY_ZERO(Label(span)))
         return None
     if op == "^":
         return _power(scope, a, b, span)
-    exact = not isinstance(a, float) and not isinstance(b, float)
-    if op in ("//", "%") and not exact:
-        frame.report(kinds.WHOLE_EXPECTED(Label(span), op=op))
-        return None
-    if not exact:
+    x, y = exact(a), exact(b)
+    if x is None or y is None:
+        if op in ("//", "%"):
+            frame.report(kinds.WHOLE_EXPECTED(Label(span), op=op))
+            return None
         return decimals.fold(op, _as_float(a), _as_float(b))
-    assert not isinstance(a, float) and not isinstance(b, float)
+    result = _fold_sizes(frame, op, x, y, span)
+    ratio = op == "/" or (op not in ("//", "%") and (isinstance(a, Ratio) or isinstance(b, Ratio)))
+    return Ratio(result) if ratio and result is not None else result
+
+
+def _fold_sizes(frame: Frame, op: str, a: Size, b: Size, span: Span) -> Size | None:
     if op == "+":
         return tidy(a + b)
     if op == "-":
@@ -101,7 +110,7 @@ def is_mixed(expr: Expr | None) -> bool:
 
 def without_point(frame: Frame, expr: Expr | None, whole: bool = True) -> str:
     """Advice for `K / 2.0` and `0.5 * K`, which are no sizes, and not known, as long as K is not known."""
-    general = "sizes are whole: write the number without a point" if whole else "write the number without a point"
+    general = "sizes are whole: write the number without a point" if whole else ""
     match expr:
         case Apply("*", (Constant(number), SizeValue(size)) | (SizeValue(size), Constant(number))) if number:
             divisor = 1 / number
@@ -119,31 +128,27 @@ def without_point(frame: Frame, expr: Expr | None, whole: bool = True) -> str:
 
 def _as_float(value: StaticValue) -> float:
     assert not isinstance(value, str)
-    return float(value)
+    return float(value.value if isinstance(value, Ratio) else value)
 
 
 def _power(scope: Scope, a: StaticValue, b: StaticValue, span: Span) -> StaticValue | None:
-    frame = scope.frame
-    if (
-        isinstance(a, float)
-        or isinstance(b, float)
-        or (isinstance(b, int) and b < 0)
-        or (isinstance(b, Polynomial) and b.is_number)
-    ):
+    frame, base = scope.frame, exact(a)
+    if base is None or isinstance(b, float | Ratio) or (isinstance(b, int) and b < 0):
         try:
             value = math.pow(_as_float(a), _as_float(b))
         except (ValueError, OverflowError, ZeroDivisionError):
             frame.report(kinds.NUMBER_TOO_LARGE(Label(span), limit="1.797e308", found=span.text))
             return None
         return value
-    if not isinstance(b, int) or (isinstance(a, Polynomial) and b > 8):
-        frame.report(kinds.STATIC_NEEDED(Label(span), what="this power"))
+    if not isinstance(b, int) or (isinstance(base, Polynomial) and b > 8):
+        number = f"{b}" if isinstance(b, int) else frame.show(b) if isinstance(b, Polynomial) else span.text
+        power = f"float({frame.show(base)})^{number if number.isalnum() else f'({number})'}"
+        frame.report(kinds.STATIC_NEEDED(Label(span), what="this power", help=f"write `{power}`, a float"))
         return None
-    if isinstance(a, int) and abs(a).bit_length() * b > MAX_POWER_BITS:
+    if isinstance(base, int) and abs(base).bit_length() * b > MAX_POWER_BITS:
         frame.report(kinds.SIZE_BOUND(Label(span), found=span.text, limit=MAX_AXIS))
         return None
-    assert not isinstance(a, str)
-    return tidy(a**b)
+    return Ratio(tidy(base**b)) if isinstance(a, Ratio) else tidy(base**b)
 
 
 def _shortened(value: int) -> str:
@@ -165,10 +170,23 @@ def as_size(scope: Scope, node: t.Expr, least: int | None = 1, what: str = "a si
         return None
     if val.static is None or isinstance(val.static, str | bool):
         scope.frame.report(
-            kinds.SIZE_EXPECTED(Label(node.span), what=what, found=expressions.describe(scope.frame, val))
+            kinds.SIZE_EXPECTED(
+                Label(node.span),
+                what=what,
+                found=expressions.describe(scope.frame, val),
+                help=wording.made_known(scope.frame, node),
+            )
         )
         return None
     return check_size(scope, val.static, node, least, what)
+
+
+def check_setting(scope: Scope, value: object, node: t.Expr, what: str) -> Size | None:
+    """A size that is given from outside of the spec."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        scope.frame.report(kinds.SIZE_EXPECTED(Label(node.span), what=what, found=f"the value {value!r}"))
+        return None
+    return check_size(scope, value, node, 1, what)
 
 
 def check_size(
@@ -183,8 +201,9 @@ def check_size(
         help = f"write `{int(value)}`"
         frame.report(kinds.SIZE_EXPECTED(label, what=what, found=f"the float {value}", help=help))
         return None
-    assert not isinstance(value, str)
-    size: Size = value if isinstance(value, int) else tidy(value)
+    number = exact(value)
+    assert number is not None
+    size: Size = tidy(number)
     facts = frame.facts
     if not facts.whole(size):
         assert isinstance(size, Polynomial)
@@ -211,15 +230,18 @@ def report_quotient(scope: Scope, node: t.Expr, size: Polynomial) -> None:
     a, b = (
         f"({scope.frame.show(x)})" if isinstance(x, Polynomial) and x.is_Add else scope.frame.show(x) for x in sides
     )
+    rounded = f"{a} // {b}"
     if isinstance(node, t.Product) and node.factors[-1][0] == "/":
         *factors, (_, divisor) = node.factors
         dividend = factors[0][1] if len(factors) == 1 else t.Product(tuple(factors))
         values = [expressions.expression(scope, x).static for x in (dividend, divisor)]
         text = print_node(t.Binary("%", dividend, divisor))  # with the parentheses that its sides need
-        sizes = [x for x in values if isinstance(x, int | Polynomial)]
+        if text.count("%") == 1 and "\n" not in text:
+            rounded = text.replace(" % ", " // ")
+        sizes = [number for x in values if (number := exact(x)) is not None]
         if size.is_number and len(sizes) == 2:
             a, b = (scope.frame.show(x) for x in sizes)
         elif text.count("%") == 1 and "\n" not in text:
             a, b = text.split(" % ")
-    help = f"write `{a} // {b}` to round down" if size.is_number else "write `//` to round down"
+    help = f"write `{rounded}` to round down"
     scope.frame.report(wording.not_divisible(Label(node.span), a=a, b=b, size=size, help=help))

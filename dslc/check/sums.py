@@ -214,9 +214,21 @@ class Placement:
         names = self.in_order(root, {x.name for x in lone} | self.alone)
         target, place = unnamed[0], lone[0].place
         lefts = ", ".join(f"{x.name}[{', '.join(names)}]" for x in unnamed)
-        help = "name the axes: " + wording.equation(lefts, root)
+        help = "name the axes: " + (self._whole_arguments(root, names, unnamed) or wording.equation(lefts, root))
         labels = (Label(target.span, "no axes are named here"), Label(place.span))
         self.frame.report(kinds.INDICES_LEFT(*labels, target=target.name, names=wording.indices(names), help=help))
+
+    def _whole_arguments(self, root: t.Expr, names: Sequence[str], unnamed: Sequence[t.Target]) -> str | None:
+        """`y[i, j, c] = concat[c](a[i, j, c], b[i, j, c])` for whole tensors joined along an index."""
+        if not isinstance(root, t.Call) or len(names) != 1 or len(unnamed) != 1 or not root.arguments:
+            return None
+        given = [x.value.id if isinstance(x.value, t.Name) else "" for x in root.arguments]
+        ranks = {len(x.shape) if isinstance(x := self.frame.names.get(name), Tensor) else 0 for name in given}
+        if len(ranks) != 1 or ranks == {0}:
+            return None
+        axes = ", ".join([*wording.letters(ranks.pop() - 1, self.frame, names), *names])
+        arguments = ", ".join(f"{name}[{axes}]" for name in given)
+        return f"`{unnamed[0].name}[{axes}] = {root.callee.span.text}({arguments})`, wherever `{names[0]}` stands"
 
     def in_order(self, root: t.Expr, names: Set[str]) -> list[str]:
         """Names of indices in the order in which an expression first uses them, in reads before those in binders."""
@@ -263,6 +275,8 @@ class Placement:
                 return
             if isinstance(node, t.Negative):
                 node = node.operand
+            elif isinstance(node, t.Member):
+                node = node.base
             elif isinstance(node, t.Sum):
                 for _, term in node.terms:
                     self.place(term, name, inside)

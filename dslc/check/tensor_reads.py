@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dslc.check import expressions, instance_calls, scans, static_values, wording
+from dslc.check.conditions import Guarded
 from dslc.check.frame import Frame
 from dslc.check.indices import PendingGroup, PendingRead, Scope
-from dslc.check.positions import affine, reads_data
+from dslc.check.positions import affine
 from dslc.check.program import (
     Affine,
+    Apply,
+    Constant,
     Data,
     Dtype,
+    Expr,
     Index,
     Position,
     Read,
@@ -33,7 +37,7 @@ from dslc.check.values import (
 )
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
-from dslc.sizes import Size, floor_div, tidy
+from dslc.sizes import Polynomial, Size, floor_div, tidy
 from dslc.source import Span
 from dslc.syntax import tree as t
 
@@ -49,7 +53,7 @@ def accessed_tensor(scope: Scope, node: t.Access) -> Tensor | None:
     """The tensor that an access reads; reports what else it may be."""
     frame = scope.frame
     base = node.base
-    if isinstance(base, t.Member):
+    if isinstance(base, t.Member) and isinstance(base.root, t.Name):
         return member(frame, base)
     if not isinstance(base, t.Name):
         val = expressions.expression(scope, base)
@@ -101,6 +105,7 @@ def access(scope: Scope, node: t.Access, outside: Val | None = None) -> Val:
     axes: list[Index] = []
     free: dict[Index, None] = {}
     good = True
+    before = len(scope.reads)
     for axis, item in enumerate(items):
         found = position(scope, node, tensor, axis, item, outside is not None)
         if found is None:
@@ -112,7 +117,23 @@ def access(scope: Scope, node: t.Access, outside: Val | None = None) -> Val:
         free.update(item_free)
     if not good:
         return NOTHING
-    return read_of(node, tensor, positions, axes, free, outside)
+    val = read_of(node, tensor, positions, axes, free, outside)
+    if outside is None and scope.known:
+        guard(scope, val, [r for r in scope.reads[before:] if r.position in positions])
+    return val
+
+
+def guard(scope: Scope, val: Val, pending: Sequence[PendingRead]) -> None:
+    """A read in a branch of a select is 0 outside, until it is proved that no condition is needed to stay inside."""
+    read = val.expr
+    pending = [r for r in pending if isinstance(r.position, Affine) and r.position.mode == "inside"]
+    if not pending or not isinstance(read, Read):
+        return
+    zero = 0.0 if is_float(read.dtype) else False if read.dtype == "bool" else 0
+    read.outside = Constant(zero, read.dtype)
+    guarded = Guarded(read, scope.known, set(pending))
+    for position_ in pending:
+        position_.select = guarded
 
 
 def read_of(
@@ -147,7 +168,7 @@ def expand_items(
         help = f"it has no axes; write `{node.base.span.text}`"
         if tensor.role == "input" and tensor.span.text.strip() == tensor.name:
             help = f"give the argument a type, for example `{tensor.name}: [{', '.join('NKTE'[:count])}]`"
-        labels = [Label(node.base.span)]
+        labels = [Label(node.span)]
         if tensor.span.source.text:
             labels.append(Label(tensor.span, "a single number"))
         frame.report(kinds.NOT_INDEXABLE(*labels, what=f"the number `{node.base.span.text}`", help=help))
@@ -158,8 +179,8 @@ def expand_items(
             labels.append(Label(tensor.span, f"`{tensor.name}` has the shape {frame.show_shape(tensor.shape)}"))
         advice = None
         if count < rank:
-            all_axes = ", ".join([i.span.text for i in items] + [":"] * (rank - count))
-            advice = f"name every axis; `:` keeps one whole: `{node.base.span.text}[{all_axes}]`"
+            names = _named_by_sizes([i.span.text for i in items], tensor.shape)
+            advice = f"name every axis: `{node.base.span.text}[{', '.join(names)}]`" if names else "name every axis"
         expected = wording.count(rank, "index", "indices")
         frame.report(kinds.WRONG_INDEX_COUNT(*labels, name=tensor.name, expected=expected, found=count, help=advice))
         return None
@@ -170,6 +191,26 @@ def expand_items(
         return None
     place = list(items).index(rests[0])
     return [*items[:place], *pack, *items[place + 1 :]]
+
+
+def _named_by_sizes(given: Sequence[str], shape: Sequence[Size]) -> list[str]:
+    """An index for each axis, the small letter of its size where none is given; nothing where that is a guess.
+
+    >>> from dslc.sizes import symbol
+    >>> _named_by_sizes(["n", "h", "c"], [symbol("N"), symbol("H"), symbol("W"), 3])
+    ['n', 'h', 'w', 'c']
+    """
+    own = [str(size).lower() if isinstance(size, Polynomial) and size.is_Symbol else "" for size in shape]
+    found: list[str] = []
+    left = list(given)
+    for name in own:
+        if left and (left[0] == name or (not name and left[0] not in own)):
+            found.append(left.pop(0))
+        elif name.isidentifier() and name not in given:
+            found.append(name)
+        else:
+            return []
+    return [] if left else found
 
 
 def rest_pack(scope: Scope, length: int, span: Span) -> tuple[Index, ...] | None:
@@ -210,6 +251,9 @@ def position(
         return slice_position(scope, tensor, axis, item)
     if isinstance(item, t.Group):
         indices = tuple(i for n in item.names for i in scope.find(n.id, n.span))
+        if any(scans.first_step(frame, i) != 0 for i in indices):
+            frame.report(kinds.NOT_A_POSITION(Label(item.span), what=f"`{item.span.text}` with the index of a scan"))
+            return None
         grouped = Affine((), 0)
         scope.groups.append(PendingGroup(item.span, indices, size, grouped, written, origin))
         return grouped, (), dict.fromkeys(indices)
@@ -225,20 +269,22 @@ def position(
     if val.function is not None or val.several or isinstance(val.static, str):
         frame.report(kinds.NOT_A_POSITION(Label(item.span), what=f"`{item.span.text}`"))
         return None
-    if not is_int(val.dtype):
-        shown = "a condition" if val.dtype == "bool" else f"a {_float_word(val.dtype)}"
-        help = "round it and make it whole first: `i32(round(...))`" if is_float(val.dtype) else None
-        frame.report(kinds.FLOAT_INDEX(Label(item.span), found=shown, help=help))
-        return None
     lowered = lower(val)
     where_affine = affine(lowered)
-    if where_affine is None and not reads_data(lowered):
-        frame.report(kinds.NOT_AFFINE(Label(item.span), text=item.span.text))
+    if where_affine is None and mode == "inside" and not val.axes:
+        where_affine = wrapped(frame, lowered, size)
+        mode = "inside" if where_affine is None else "wrap"
+    if not is_int(val.dtype) and not (where_affine is not None and _is_whole(frame, where_affine)):
+        shown = "a condition" if val.dtype == "bool" else f"a {_float_word(val.dtype)}"
+        help = "round it and make it whole first: `i32(round(...))`" if is_float(val.dtype) else None
+        if where_affine is not None:
+            help = "write `//` to divide sizes and round down"
+        frame.report(kinds.FLOAT_INDEX(Label(item.span), found=shown, help=help))
         return None
     if where_affine is not None and not val.axes:
         where_affine.mode = mode  # type: ignore[assignment]
         plain = mode == "inside" and where_affine.offset == 0 and len(where_affine.terms) == 1
-        if plain and where_affine.terms[0][1] == 1:
+        if plain and where_affine.terms[0][1] == 1 and scans.first_step(frame, where_affine.terms[0][0]) == 0:
             index = where_affine.terms[0][0]
             if guarded and index in scope.explicit:
                 pass  # a stated range may reach outside: that is what `else` is for
@@ -248,6 +294,21 @@ def position(
     where: Position = where_affine if where_affine is not None else Data(lowered, mode)  # type: ignore[arg-type]
     scope.reads.append(PendingRead(node.span, item.span, tensor.name, size, written, origin, where, guarded))
     return where, val.axes, val.free
+
+
+def _is_whole(frame: Frame, form: Affine) -> bool:
+    """Is a position whole that quotients of sizes are part of, as `t + E / heads`?"""
+    return all(frame.facts.whole(x) for x in (form.offset, *(c for _, c in form.terms)))
+
+
+def wrapped(frame: Frame, e: Expr, size: Size) -> Affine | None:
+    """`(i + 1) % T` on an axis of T: what `wrap(i + 1)` says."""
+    if not isinstance(e, Apply) or e.op != "%":
+        return None
+    inner, period = (affine(a) for a in e.args)
+    if inner is None or period is None or period.terms or frame.facts.equal(period.offset, size) is not True:
+        return None
+    return inner
 
 
 def _mode(frame: Frame, item: t.Expr) -> tuple[str, t.Expr | None]:
@@ -368,6 +429,17 @@ def member(frame: Frame, node: t.Member) -> Tensor | None:
     return find_member(frame, node, binding, list(reversed(parts)))
 
 
+def passed_param(frame: Frame, shared: Shared, found: Tensor, path: str) -> Tensor:
+    """A parameter of a layer that the definition was passed; its place is known where that layer was named."""
+    known = frame.instance.passed_params
+    for tensor, place in known.items():
+        if place == (shared.home, path):
+            return tensor
+    tensor = frame.new_tensor(path, found.dtype, found.shape, "param", found.span, origins=found.origins)
+    known[tensor] = (shared.home, path)
+    return tensor
+
+
 def find_member(frame: Frame, node: t.Member, shared: Shared, parts: list[str]) -> Tensor | None:
     """Follow `layer.sub.0.W` to a parameter."""
     instance = shared.instance
@@ -385,6 +457,8 @@ def find_member(frame: Frame, node: t.Member, shared: Shared, parts: list[str]) 
     if len(rest) == 1 and rest[0] in params:
         found = params[rest[0]]
         path = ".".join([shared.path, *parts]) if shared.path else ".".join(parts)
+        if instance_calls.is_foreign(frame, shared):
+            return passed_param(frame, shared, found, path)
         if path not in frame.instance.member_params:
             frame.instance.member_params[path] = frame.new_tensor(
                 path, found.dtype, found.shape, "param", found.span, origins=found.origins

@@ -57,7 +57,10 @@ def objective(frame: Frame, node: t.Objective) -> None:
 
 def metric(frame: Frame, node: t.Metric) -> None:
     tensor = scalar_value(frame, node.value, "metric")
-    if tensor is not None:
+    if node.name == "loss" or any(node.name == name for name, _ in frame.metrics):
+        why = "which is what is minimised" if node.name == "loss" else "which is another metric already"
+        frame.report(kinds.METRIC_NAME(Label(node.span.word(node.name, len("metric"))), name=node.name, why=why))
+    elif tensor is not None:
         frame.metrics.append((node.name, tensor))
         frame.names.setdefault(node.name, tensor)
 
@@ -85,6 +88,10 @@ def check_optimizer(checker: Checker, defined: Defined) -> Instance | None:
     if not definitions.check_formals(frame, defined):
         return None
     for formal in node.formals:
+        if formal.name in ("grad", "step", "grad_norm"):
+            what = "every optimizer is given under that name"
+            frame.report(kinds.PYTHON_NAME(Label(formal.span), name=formal.name, what=what))
+            return None
         kind = signatures.formal_kind(frame, defined, formal)
         if kind not in ("int", "float", "bool", "string"):
             found = wording.a(kind)

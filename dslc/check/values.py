@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Union
 
-from dslc.check.program import Constant, Dtype, Expr, Index, Instance, Read, SizeValue, Tensor
+from dslc.check.program import Constant, Dtype, Expr, Index, Instance, Read, SharedLayer, SizeValue, Tensor
 from dslc.ops.dtypes import DTYPES as DTYPES
 from dslc.ops.dtypes import FLOATS as FLOATS
 from dslc.ops.dtypes import INTS as INTS
@@ -14,11 +14,25 @@ from dslc.ops.dtypes import is_float as is_float
 from dslc.ops.dtypes import is_int as is_int
 from dslc.ops.dtypes import promote as promote
 from dslc.resolve.files import Defined
-from dslc.sizes import Polynomial
+from dslc.sizes import Polynomial, Size
 from dslc.source import Span
 
-#: A value that is known when the spec is compiled: numbers (exact ones as int or SymPy), switches, words.
-StaticValue = Union[int, float, bool, str, Polynomial]
+
+@dataclass(frozen=True)
+class Ratio:
+    """A number made by dividing whole numbers: a float, whatever its value, that is kept exact and can be a size."""
+
+    value: Size
+
+
+#: A value that is known when the spec is compiled: numbers (exact ones as int, Polynomial or Ratio), switches, words.
+StaticValue = Union[int, float, bool, str, Polynomial, Ratio]
+
+
+def exact(value: StaticValue | None) -> Size | None:
+    """The number that a static value is exactly; None for floats, switches and words."""
+    value = value.value if isinstance(value, Ratio) else value
+    return value if isinstance(value, int | Polynomial) and not isinstance(value, bool) else None
 
 
 @dataclass(frozen=True)
@@ -52,9 +66,20 @@ class Shared:
     path: str
     frozen: bool
     span: Span
+    #: where its parameters are, seen from any instance that it is passed to
+    home: SharedLayer
     instance: Instance | None = None
     #: the call that fixed the sizes of its parameters
     first_call: Span | None = None
+
+
+def shared_layers(value: object) -> list[SharedLayer]:
+    """The layers named with `use` that a static argument is, or has among its own arguments."""
+    if isinstance(value, Shared):
+        return [value.home, *shared_layers(value.function)]
+    if isinstance(value, FunctionValue):
+        return [home for _, argument in value.bound for home in shared_layers(argument)]
+    return []
 
 
 class Poison:
@@ -84,6 +109,8 @@ class Val:
     function: FunctionValue | Shared | None = None
     #: several results of one call
     several: tuple[Val, ...] = ()
+    #: the names of the results of a call, by which one of them can be taken: `f(x).loss`
+    results: tuple[str, ...] = ()
 
     @property
     def poisoned(self) -> bool:
@@ -103,7 +130,7 @@ NOTHING = Val()
 def static_dtype(value: StaticValue | None) -> Dtype:
     if isinstance(value, bool):
         return "bool"
-    if isinstance(value, float) or (isinstance(value, Polynomial) and value.is_integer is False):
+    if isinstance(value, float | Ratio):
         return "float"
     return "i64"
 
@@ -112,13 +139,11 @@ def lower(val: Val) -> Expr:
     """The expression of a value; static ones become constants."""
     if val.expr is not None:
         return val.expr
-    static = val.static
-    if isinstance(static, Polynomial) and static.is_number:  # 1 / 2
-        return Constant(float(static), static_dtype(static))
-    if isinstance(static, Polynomial):
-        return SizeValue(static, static_dtype(static))
+    static, dtype = val.static, static_dtype(val.static)
+    if isinstance(static, Ratio | Polynomial):
+        return SizeValue(static.value if isinstance(static, Ratio) else static, dtype)
     assert isinstance(static, int | float), static
-    return Constant(static, static_dtype(static))
+    return Constant(static, dtype)
 
 
 def whole_tensor(val: Val) -> Tensor | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dslc.check import static_values
+from dslc.check import static_values, wording
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
 from dslc.check.program import SizeCondition
-from dslc.check.values import Static
+from dslc.check.values import Static, exact
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.sizes import Facts, Size, quotient, tidy
@@ -88,7 +88,7 @@ def _assume(frame: Frame, node: t.Compare) -> bool | None:
         "<": lambda: facts.assume_nonnegative(tidy(b - a - 1)),
         ">=": lambda: facts.assume_nonnegative(tidy(a - b)),
         ">": lambda: facts.assume_nonnegative(tidy(a - b - 1)),
-        "!=": lambda: facts.equal(a, b) is not True,
+        "!=": lambda: facts.assume_different(a, b),
     }[node.op]()
 
 
@@ -97,7 +97,8 @@ def _is_zero(node: t.Expr) -> bool:
 
 
 def prove_where(frame: Frame, caller: Frame, conditions: Sequence[t.Condition], span: Span, callee: str) -> bool:
-    """At a call the conditions must hold, provably."""
+    """At a call the conditions must hold, provably. One that does not is reported; its help states all of them."""
+    failed: list[tuple[t.Compare, bool | None, Size, Size]] = []
     for condition in conditions:
         if not isinstance(condition, t.Compare):
             report_where_form(frame, condition)
@@ -107,22 +108,24 @@ def prove_where(frame: Frame, caller: Frame, conditions: Sequence[t.Condition], 
         if a is None or b is None:
             return False
         holds = _holds(frame, condition, a, b)
-        if not holds:
-            values = [
-                f"{name} = {frame.show(binding.value)}"
-                for name in sorted({n.id for n in condition.walk() if isinstance(n, t.Name)})
-                if isinstance(binding := frame.names.get(name), Static) and not isinstance(binding.value, str | float)
-                and frame.show(binding.value) != name
-            ]  # fmt: skip
-            how = "does not hold" if holds is False else "is not known to hold"
-            help = f"if it always holds, say so: `where {_shown(frame, condition, a, b)}`" if holds is None else None
-            note = (f"here {', '.join(values)}",) if values else ()
-            labels = (Label(span), Label(condition.span, f"`{callee}` needs this"))
-            caller.report(
-                kinds.WHERE_FAILS(*labels, callee=callee, text=condition.span.text, how=how, notes=note, help=help)
-            )
-            return False
-    return True
+        if holds is not True:
+            failed.append((condition, holds, a, b))
+    if not failed:
+        return True
+    condition, holds, _, _ = min(failed, key=lambda f: f[1] is None)
+    values = [
+        f"{name} = {frame.show(size)}"
+        for name in sorted({n.id for n in condition.walk() if isinstance(n, t.Name)})
+        if isinstance(binding := frame.names.get(name), Static)
+        and (size := exact(binding.value)) is not None and frame.show(size) != name
+    ]  # fmt: skip
+    how = "does not hold" if holds is False else "is not known to hold"
+    stated = ", ".join(dict.fromkeys(_shown(frame, node, a, b) for node, _, a, b in failed))
+    help = f"if it always holds, say so: `where {stated}`" if holds is None else None
+    note = (f"here {', '.join(values)}",) if values else ()
+    labels = (Label(span), Label(condition.span, f"`{callee}` needs this"))
+    caller.report(kinds.WHERE_FAILS(*labels, callee=callee, text=condition.span.text, how=how, notes=note, help=help))
+    return False
 
 
 def _is_divisibility(node: t.Compare) -> bool:
@@ -151,6 +154,10 @@ def _holds(frame: Frame, node: t.Compare, a: Size, b: Size) -> bool | None:
 def _shown(frame: Frame, node: t.Compare, a: Size, b: Size) -> str:
     """A condition in the sizes of the caller."""
     if not _is_divisibility(node):
-        return f"{frame.show(a)} {node.op} {frame.show(b)}"
+        shown = f"{frame.show(a)} {node.op} {frame.show(b)}"
+        if "//" not in shown or node.op in ("==", "!="):
+            return shown
+        strict = 1 if node.op in ("<", ">") else 0
+        return wording.inequality(frame, tidy((b - a if node.op in ("<", "<=") else a - b) - strict))
     left, right = (f"({frame.show(x)})" if getattr(x, "is_Add", False) else frame.show(x) for x in (a, b))
     return f"{left} % {right} == 0"

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 from dslc.check.frame import Frame
+from dslc.check.program import Tensor
 from dslc.check.values import Static
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Diagnostic, Label
@@ -52,6 +53,19 @@ def indices(names: Sequence[str]) -> str:
     return f"the {'index' if len(names) == 1 else 'indices'} {listed(names)}"
 
 
+def made_known(frame: Frame, node: t.Expr, first: str = "") -> str | None:
+    """Advice, and how else an expression is known when the spec is compiled: sizes fixed, inputs hyper-parameters."""
+    first = f"{first}; or " if first else ""
+    for name in dict.fromkeys(x.id for x in node.walk() if isinstance(x, t.Name)):
+        binding = frame.names.get(name)
+        if isinstance(binding, Static) and isinstance(binding.value, Polynomial) and frame.word != "optimizer":
+            return f"{first}fix the size: `--set {name}=8`, or a number in place of `{name}` in the type"
+        if isinstance(binding, Tensor) and binding.entry and binding.shape == ():
+            number = "4" if binding.dtype.startswith("i") else "0.5"
+            return f"{first}make `{name}` a hyper-parameter: `{name} = {number}` in place of the input"
+    return first.removesuffix("; or ") or None
+
+
 def how(equal: bool | None) -> str:
     return "are different" if equal is False else "are not known to be equal"
 
@@ -79,6 +93,12 @@ def not_divisible(*labels: Label, a: str, b: str, size: Size, help: str | None =
         return kinds.NOT_DIVISIBLE(*labels, a=a, b=b, how="is not whole", help=help)
     add = f"add `where {a} % {b} == 0`"
     return kinds.NOT_DIVISIBLE(*labels, a=a, b=b, how="may not be exact", help=f"{add}, or {help}" if help else add)
+
+
+def letters(count_: int, frame: Frame, taken: Sequence[str] = ()) -> list[str]:
+    """Names for indices that mean nothing else."""
+    free = [c for c in "ijklmnpqrst" if c not in frame.names and c not in taken]
+    return free[:count_]
 
 
 def positions(frame: Frame, size: Size) -> str:

@@ -9,8 +9,9 @@ from importlib import resources
 from pathlib import Path
 
 from dslc.diagnostics.kinds import KINDS, Kind
-from dslc.diagnostics.render import printable, render
+from dslc.diagnostics.render import render
 from dslc.diagnostics.report import Reporter
+from dslc.quoting import printable
 from dslc.source import Source
 
 COMMAND = "python -m dslc.diagnostics.index"

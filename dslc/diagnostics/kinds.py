@@ -318,9 +318,10 @@ NOT_INDEXABLE = _kind(
 )
 NO_MEMBERS = _kind(
     "E0213",
-    "expected a layer named with `use`, found {what}",
-    cause="`a.b` names the parameter `b` of the layer `a`, which must have been named with `use a = ...`.",
-    cure="Name the layer with `use`.",
+    "expected a layer named with `use` or a call before the dot, found {what}",
+    cause="`a.b` names the parameter `b` of the layer `a`, which must have been named with `use a = ...`; `a(x).b` the "
+    "result `b` of a call.",
+    cure="Name the layer with `use`, or call a definition that names its results.",
 )
 NO_SUCH_MEMBER = _kind(
     "E0214",
@@ -474,8 +475,8 @@ INDEX_BOUND_TWICE = _kind(
     "E0311",
     "the index `{name}` is already in use here",
     "choose another name for the inner index",
-    cause="A reduction binds an index that the left-hand side or a reduction around it already uses.",
-    cure="Rename the inner index.",
+    cause="One pair of brackets binds an index twice, or binds `...` where the left-hand side keeps it.",
+    cure="Name each index once; name the axes of one `...`.",
 )
 INDEX_REPEATED = _kind(
     "E0312",
@@ -496,13 +497,6 @@ INDICES_LEFT = _kind(
     "summed, where a sum can be meant: in a product of reads, but not inside of a function, nor in a result for each "
     "position, nor when the target has axes.",
     cure="Name the axes on the left.",
-)
-NOT_AFFINE = _kind(
-    "E0315",
-    "expected an affine position such as `2*i + a - 1`, found `{text}`",
-    "compute the position into a whole-number tensor first and read through that",
-    cause="Positions made of indices must be affine, so that ranges and gradients can be derived.",
-    cure="Rewrite the position, or gather through a tensor of positions.",
 )
 NOT_A_POSITION = _kind(
     "E0316",
@@ -658,10 +652,10 @@ TOP_K_TOO_MANY = _kind(
 )
 SCAN_FROM_ZERO = _kind(
     "E0340",
-    "expected a scan from 0, found a scan from {found}",
-    "shift the reads instead: `x[t+1]`",
-    cause="Steps of a scan count from 0.",
-    cure="Shift the reads.",
+    "expected a reversed scan down to 0, found one down to {found}",
+    "go down to 0, and leave out steps with a condition: `x[t] if t >= {found} else ...`",
+    cause="A reversed scan ends with its step 0: nothing would stand at the places before.",
+    cure="Go down to 0.",
 )
 NOT_A_NUMBER = _kind(
     "E0341",
@@ -709,6 +703,14 @@ WHERE_UNUSED = _kind(
     "its indices are {names}",
     cause="The `where` of an equation gives its indices their range, and none of them has this name.",
     cure="Mind the spelling, or drop the condition.",
+)
+
+OPEN_PARAMETER = _kind(
+    "E0348",
+    "expected a known size for the parameter `{path}`, found `{size}`, which only the data tell",
+    cause="Parameters are made before there is any data, and a parameter has the size of an input that is left open.",
+    cure="Give the size a value with `--set`, in Python as an argument, or write the number in the type. `dslc train` "
+    "takes it from the data.",
 )
 
 # ---- E04: types ----------------------------------------------------------------------------------
@@ -800,7 +802,13 @@ SEVERAL_RESULTS = _kind(
     "expected one value, found {found} results",
     "name them first: `a, b = ...`",
     cause="A call with several results stands inside an expression.",
-    cure="Give the results names in an equation of their own.",
+    cure="Take one result by its name, `f(x).y`, or give all of them names in an equation of their own.",
+)
+NO_SUCH_RESULT = _kind(
+    "E0415",
+    "`{callee}` has no result `{name}`",
+    cause="After a call, `.name` takes one of its results, by the name that the definition gives it after `->`.",
+    cure="Mind the spelling; the signature of the definition has the names.",
 )
 
 # ---- E05: calls ----------------------------------------------------------------------------------
@@ -916,7 +924,7 @@ NO_START = _kind(
 START_UNKNOWN = _kind(
     "E0603",
     "`start {name}` belongs to no value of a scan: {why}",
-    "write `start` directly below the scan, for a value with the scanned index on its left",
+    "put `start` directly below the scan, for a value with the scanned index on its left",
     cause="A `start` names a value that the scan above it does not build.",
     cure="Mind the name and the place.",
 )
@@ -937,6 +945,12 @@ BACKWARD_SIGNATURE = _kind(
     "expected {expected} in the `backward` of `{name}`, {why}, found {found}",
     cause="A derivative by hand takes one cotangent for each output and gives one adjoint for each float argument.",
     cure="List them in the order of the signature.",
+)
+SCAN_ASSIGNS = _kind(
+    "E0607",
+    "expected the scanned index `{index}` on the left, found `{name}`, a value from outside of the scan",
+    cause="A step of a scan sees a value from outside as it was before: what a step assigns to it would be lost.",
+    cure="Give it the scanned index, read its step before, and say what stands before the first step with `start`.",
 )
 
 # ---- E07: derivatives and training ---------------------------------------------------------------
@@ -1027,6 +1041,14 @@ MODEL_NOT_USED = _kind(
     cure="Call the model.",
 )
 
+METRIC_NAME = _kind(
+    "E0714",
+    "expected a name of its own for the metric, found `{name}`, {why}",
+    "call it something else, for example `{name}2`",
+    cause="Losses and metrics are reported together, each under its name; `loss` is what is minimised.",
+    cure="Give the metric another name.",
+)
+
 # ---- E09: compilation ---------------------------------------------------------------------------------
 
 NOT_COMPILED = _kind(
@@ -1035,6 +1057,14 @@ NOT_COMPILED = _kind(
     "write it another way; see docs/language.md",
     cause="The spec is right, but this version of the compiler cannot translate one of its constructs.",
     cure="Write the part in other terms, or wait for a version that can.",
+)
+
+TOO_MANY_OPERATIONS = _kind(
+    "E0902",
+    "expected a program of at most {limit} operations, found more on the way through the compiler",
+    "each derivative of a derivative is some three times as long; write equal parts once, in a `for` or a `scan`",
+    cause="The spec is right, but its program grows past all bounds, as do repeated gradients of gradients.",
+    cure="Take fewer derivatives of derivatives, and repeat equal parts with `for` or `scan`: they are compiled once.",
 )
 
 # ---- W08: warnings -------------------------------------------------------------------------------
@@ -1059,4 +1089,12 @@ UNUSED_VALUE = _kind(
     "use it, delete it, or `expose` it as an extra output",
     cause="A value that nothing reads is usually a slip.",
     cure="Use it, delete it, or expose it.",
+)
+
+LOOP_ONE_BY_ONE = _kind(
+    "W0804",
+    "the {passes} passes of this `for` are written one by one: the module has {lines} lines",
+    "passes that are equal but for their parameters become one loop; read numbers that differ from a tensor",
+    cause="The passes of a `for` differ, or take derivatives: each has a text of its own in the module.",
+    cure="Make the passes equal: read what differs from a tensor at the number of the pass, or write a `scan`.",
 )

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dslc.diagnostics.report import MAX_SHOWN, Diagnostic, Label
+from dslc.quoting import printable
 from dslc.source import Source, Span
 
 #: Columns of a shown source line, with its gutter; longer lines are clipped around their labels.
@@ -114,17 +115,6 @@ def count(diagnostics: Sequence[Diagnostic]) -> str:
     errors = sum(d.severity == "error" for d in diagnostics)
     numbers = (("error", errors), ("warning", len(diagnostics) - errors))
     return ", ".join(f"{n} {word}{'s' * (n != 1)}" for word, n in numbers if n)
-
-
-def printable(text: str) -> str:
-    """`text` as one line that is safe on a terminal: specs and file names are untrusted.
-
-    >>> printable("a\\tb\\x1b[31m")
-    'a b\ufffd[31m'
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else " " if c in "\t\n" else "\ufffd" for c in text)
 
 
 def to_json(diagnostic: Diagnostic) -> dict[str, object]:

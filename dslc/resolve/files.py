@@ -44,7 +44,7 @@ class File:
     own: list[Defined] = field(default_factory=list)
     #: names whose definition has a syntax error: they exist, so they are not unknown
     broken: set[str] = field(default_factory=set)
-    #: a file that it imports as a whole could not be read: a name that is not known may be defined there
+    #: a name that is not known may be that of a definition without one, or be in an import that cannot be read
     incomplete: bool = False
 
     @property
@@ -78,13 +78,17 @@ class Library(File):
         return set(self.texts)
 
 
+def library_sources() -> Iterator[Source]:
+    """The files of the standard library, by name."""
+    for file in sorted(resources.files("dslc.std").iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".dsl"):
+            yield Source(f"std/{file.name}", file.read_text(encoding="utf-8"))
+
+
 @cache
 def standard_library() -> Library:
     library = Library(Parsed(Source("std", ""), t.Module(())))
-    for entry in sorted(resources.files("dslc.std").iterdir(), key=lambda e: e.name):
-        if not entry.name.endswith(".dsl"):
-            continue
-        source = Source(f"std/{entry.name}", entry.read_text(encoding="utf-8"))
+    for source in library_sources():
         for name, start, end in named_chunks(source):
             library.texts[name] = (source, start, end)
     return library
@@ -111,7 +115,7 @@ class _Loading:
     def read(self, source: Source, folder: Path, chain: tuple[Path, ...]) -> File:
         file = File(parse(source, self.reporter))
         file.broken = set(file.parsed.broken)
-        file.incomplete = file.parsed.unread
+        file.incomplete = file.parsed.unread or file.parsed.nameless
         if chain:
             self.files[chain[-1]] = file
         for node in file.parsed.module.definitions:

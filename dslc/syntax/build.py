@@ -73,6 +73,13 @@ class _Builder:
     def token_span(self, token: Token) -> Span:
         return Span(self.source, self.base + (token.start_pos or 0), self.base + (token.end_pos or 0))
 
+    def end_before(self, token: Token) -> int:
+        """Where the text before a token ends."""
+        start = self.token_span(token).start
+        while start > self.base and self.source.text[start - 1].isspace():
+            start -= 1
+        return start
+
     # ---- definitions
 
     def on_start(self, span: Span, *definitions: t.Definition) -> tuple[t.Definition, ...]:
@@ -300,15 +307,18 @@ class _Builder:
         """`*` and `/` make one flat product; `//` and `%` take all that stands left of them."""
         result: t.Expr = first
         factors: list[Any] = []
-        for symbol, operand in zip(map(str, rest[::2]), rest[1::2], strict=True):
+        ends = [self.end_before(token) for token in rest[2::2]]
+        before = span.start
+        for symbol, operand, end in zip(map(str, rest[::2]), rest[1::2], [*ends, span.end], strict=True):
             if symbol in ("*", "/"):
                 factors = factors or [("*", result)]
                 factors.append((symbol, operand))
+                before = end
                 continue
             if factors:
-                result = self.measured(t.Product(tuple(factors), span=first.span.to(factors[-1][1].span)))
+                result = self.measured(t.Product(tuple(factors), span=Span(self.source, span.start, before)))
                 factors = []
-            here = first.span.to(operand.span)
+            here = Span(self.source, span.start, end)  # parentheses are not part of the operands
             result = self.measured(t.Binary("//" if symbol == "//" else "%", result, operand, span=here))
         return t.Product(tuple(factors), span=span) if factors else result
 

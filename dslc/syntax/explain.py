@@ -117,15 +117,22 @@ def unexpected_token(
     if special is not None:
         return special
     if token.type == "_INDENT" and "_INDENT" not in accepted:
-        return kinds.UNEXPECTED_INDENT(Label(_first_of_line(token, tokens, position, span_of)))
+        help = None
+        if after is not None and str(after) in CONTINUES:
+            help = "put the whole expression in parentheses: inside them it may go on in the next line"
+        return kinds.UNEXPECTED_INDENT(Label(_first_of_line(token, tokens, position, span_of)), help=help)
     if accepted == {"_INDENT"}:
         return kinds.BLOCK_EXPECTED(Label(span_of(token) if token.type != "$END" else span), found=found)
     if "COLON" in accepted and token.type == "_NL" and _opens_block(tokens, position):
-        return kinds.COLON_EXPECTED(here, found=found, fix=Fix(span, ":"))
+        return kinds.COLON_EXPECTED(here, found=found, fix=Fix(Span(span.source, span.start, span.start), ":"))
     expected = _expected(accepted, symbols)
     if _is_word(token):
         if "NAME" in accepted:
             return kinds.RESERVED_WORD(here, expected=expected, word=token.value)
+    first = next((i for i in range(position, 0, -1) if tokens[i - 1].type in ("_NL", "_INDENT", "_DEDENT")), 0)
+    if token.type == "COMMA" and str(tokens[first]) == "start":
+        help = "write one `start` for each value, on lines of their own"
+        return kinds.SYNTAX(here, expected=expected, found=found, help=help)
     return kinds.SYNTAX(here, expected=expected, found=found, help=_advice(token, before, accepted))
 
 

@@ -34,6 +34,8 @@ MAX_TOKENS = 50_000
 MAX_DEFINITIONS = 1_000
 
 
+#: The first line of a definition, and its name.
+HEAD = re.compile(r"^\w+ +([^\W\d]\w*)", re.MULTILINE)
 #: How a line begins that is a statement of some block.
 STATEMENT = re.compile(
     r"(param|frozen|state|slot|use|size|for|scan|start|if|elif|else|training|inference|checkpoint|backward|minimize"
@@ -64,6 +66,8 @@ class Parsed:
     broken: set[str] = field(default_factory=set)
     #: the text was refused before it could be taken apart
     unread: bool = False
+    #: a definition whose name is not known did not parse
+    nameless: bool = False
 
 
 # ---- loading -------------------------------------------------------------------------------------
@@ -181,8 +185,11 @@ def parse(source: Source, reporter: Reporter) -> Parsed:
                 word = Span(source, below.start(), below.end()).word(below.group().split("[")[0].split()[0])
                 outcome = kinds.BLOCK_EXPECTED(Label(word), found=f"`{word.text}` at the margin")
             reporter.add(outcome)
-            words = source.text[start:end].split("(")[0].split("[")[0].split()
-            parsed.broken.update(words[1:2])
+            head = HEAD.search(source.text, start, end)
+            if head is not None and not head.start(1) <= outcome.labels[0].span.start < head.end(1):
+                parsed.broken.add(head[1])
+            elif not stray:
+                parsed.nameless = True
         else:
             definitions.extend(outcome)
         last = outcome

@@ -91,6 +91,18 @@ def print_node(node: t.Node) -> str:
     return render(_fragment(cast(Fragment, node)), sys.maxsize)
 
 
+def signature(node: t.Fn | t.Layer | t.Optimizer) -> str:
+    """What a definition is called with and what it gives: its first line, on as many as it takes.
+
+    >>> signature(t.Fn("gelu", None, (t.Formal("x", None, None),), t.Name("x"), (), (), ()))
+    'fn gelu(x)'
+    """
+    if isinstance(node, t.Fn) and node.expression is not None:
+        axis = f"[{node.axis}]" if node.axis else ""
+        return render(("fn ", node.name, axis, _formals(node.formals)), sys.maxsize)
+    return render(_opener(node), sys.maxsize)
+
+
 def parts(node: t.Node) -> Iterator[Part]:
     """The lines of a definition or statement, without what stands in its blocks: one, but for `if`."""
     match node:

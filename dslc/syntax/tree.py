@@ -123,10 +123,23 @@ class Call(Node):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Member(Node):
-    """`base.name`: a parameter or sub-layer of a layer that was named with `use`."""
+    """`base.name`: a parameter or sub-layer of a layer that was named with `use`, or one result of a call."""
 
     base: Expr
     name: str
+
+    @property
+    def path(self) -> list[Member]:
+        """All members on the way, the innermost first: `f.a` and `f.a.b` of `f.a.b`."""
+        found = [self]
+        while isinstance(found[0].base, Member):
+            found.insert(0, found[0].base)
+        return found
+
+    @property
+    def root(self) -> Expr:
+        """What stands before the first dot."""
+        return self.path[0].base
 
 
 @dataclass(frozen=True, eq=False, repr=False)

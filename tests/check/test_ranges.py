@@ -51,7 +51,7 @@ def test_a_where_gives_the_range_of_draws() -> None:
         ("x[n, T - 2 - t]", "T - 1"),
         ("x[n, t + 2] - x[n, t + 1]", "T - 2"),
         ("x[n, t + 1] + x[n, T - 3 - t]", "T - 2"),
-        ("x[n, T - 1 - 2*t]", "(T - 1) // 2 + 1"),
+        ("x[n, T - 1 - 2*t]", "(T + 1) // 2"),
     ],
 )
 def test_an_index_of_affine_reads_takes_the_largest_range(value: str, size: str) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from dslc.diagnostics.index import render_index, wording
 from dslc.diagnostics.kinds import KINDS
-from dslc.diagnostics.render import printable, render, render_all, to_json
+from dslc.diagnostics.render import render, render_all, to_json
 from dslc.diagnostics.report import MAX_SHOWN, Diagnostic, Fix, Label, SpecError
+from dslc.quoting import printable
 from dslc.source import NOWHERE, Source, Span
 
 MLP = Source(

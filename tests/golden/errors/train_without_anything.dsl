@@ -3,4 +3,4 @@ model regression(x: f32[N, 4]) -> y: [N]:
 
 train regression(x):
     y = regression(x)
-    expose y
+    param g: [3] ~ zeros

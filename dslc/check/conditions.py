@@ -1,0 +1,85 @@
+"""What the condition of a select says about indices: in `x[t-1] if t > 0 else 0` the read is inside where it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dslc.check.frame import Frame
+from dslc.check.positions import affine, difference, interval_affine
+from dslc.check.program import Affine, Apply, Expr, Read
+from dslc.sizes import tidy
+
+if TYPE_CHECKING:
+    from dslc.check.indices import PendingRead
+
+#: a < b as what is not negative, and what it is when it fails
+NEGATED = {"<": ">=", ">=": "<", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
+
+
+@dataclass(frozen=True)
+class Known:
+    """`form` is not negative; or, where `nonzero`, it is only known not to be 0."""
+
+    form: Affine
+    nonzero: bool = False
+
+
+@dataclass(eq=False)
+class Guarded:
+    """A read in a branch of a select, which stands for 0 outside of its tensor while that may be needed."""
+
+    read: Read
+    known: tuple[Known, ...]
+    #: positions that are not proved inside without the condition
+    open: set[PendingRead] = field(default_factory=set)
+
+    def proved(self, position: PendingRead) -> None:
+        """A position is inside whatever the condition says."""
+        self.open.discard(position)
+        if not self.open:
+            self.read.outside = None
+
+
+def known_where(test: Expr | None, holds: bool) -> Iterator[Known]:
+    """What holds of indices where a condition does, or where it does not."""
+    if not isinstance(test, Apply):
+        return
+    if test.op == "not":
+        yield from known_where(test.args[0], not holds)
+    elif test.op == ("and" if holds else "or"):
+        for part in test.args:
+            yield from known_where(part, holds)
+    elif test.op in NEGATED:
+        a, b = affine(test.args[0]), affine(test.args[1])
+        if a is None or b is None:
+            return
+        op = test.op if holds else NEGATED[test.op]
+        if op == "!=":
+            yield Known(difference(a, b), nonzero=True)
+        if op in ("<=", "<", "=="):
+            yield Known(difference(b, a, 1 if op == "<" else 0))
+        if op in (">=", ">", "=="):
+            yield Known(difference(a, b, 1 if op == ">" else 0))
+
+
+def not_negative(frame: Frame, claim: Affine, known: Iterable[Known]) -> bool:
+    """Does one of the known facts make an affine form not negative, over the ranges of its indices?"""
+    for fact in known:
+        forms = _signed(frame, fact.form) if fact.nonzero else [fact.form]
+        if any(_least_is_not_negative(frame, difference(claim, form)) for form in forms):
+            return True
+    return False
+
+
+def _signed(frame: Frame, form: Affine) -> Iterator[Affine]:
+    """What is not 0 and has no other sign is at least 1: for `t != 0` that is t - 1, for `t != T-1` it is T - 2 - t."""
+    for side in (form, difference(Affine((), 0), form)):
+        if _least_is_not_negative(frame, side):
+            yield difference(side, Affine((), 1))
+
+
+def _least_is_not_negative(frame: Frame, form: Affine) -> bool:
+    low, _ = interval_affine(frame, form.terms, tidy(form.offset))
+    return low is not None and frame.facts.nonnegative(low)

@@ -1,2 +1,0 @@
-fn upper(x: [K]) -> y: [K, K]:
-    y[i: K, j: K] = x[i * j]

@@ -1,0 +1,184 @@
+"""Helps are followed to the letter: what they offer to write is written, and the message is gone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from test_golden_errors import CASES, EXAMPLE_SPECS
+
+from dslc.diagnostics.report import Diagnostic
+from dslc.frontend import check_text
+from dslc.source import Span
+
+HEADER = re.compile(r"^(?:fn|layer|model|train)\b[^\n]*?(?:\([^:]*?\n\))?[^\n]*:$", re.MULTILINE)
+
+
+def followed(text: str, found: Diagnostic) -> str | None:
+    """A text after the first thing that a help offers; None where it offers nothing that can be put in by rule."""
+    help, span = found.help or "", found.labels[0].span
+    if span.source.text != text:
+        return None
+    if found.fix is not None:
+        return text[: found.fix.span.start] + found.fix.replacement + text[found.fix.span.end :]
+    where = re.match(r"(?:if (?:it always holds|they are always equal), say so: |state it: |add )`(where [^`]+)`", help)
+    if where is not None:
+        headers = [m for m in HEADER.finditer(text) if m.start() <= span.start]
+        if not headers:
+            return None
+        end = headers[-1].end() - 1
+        condition = where[1].replace("where", ",", 1) if " where " in headers[-1][0] else f" {where[1]}"
+        return text[:end] + condition.replace(" ,", ",") + text[end:]
+    start = re.match(r"add `(start [^`]+)` below the scan", help)
+    if start is not None:
+        before = text[: span.start].rfind("    scan ")
+        lines = text[before:].splitlines(keepends=True)
+        inside = 1 + next((i for i, line in enumerate(lines[1:]) if not line.startswith("        ")), len(lines) - 1)
+        return text[:before] + "".join([*lines[:inside], f"    {start[1]}\n", *lines[inside:]])
+    return replaced(text, help, span)
+
+
+#: how helps lead to a text that stands for another one; a text with `...` or with names of its own is an example only
+OFFER = re.compile(
+    r"(?:^|[:;,] |or )(?:write|did you mean|name the index:|name the axes:|name every axis:|compare it:"
+    r"|round it:|convert it:|say how to round:|reduce it, for example|take one by its name:) `([^`]+)`"
+)
+EXAMPLE = re.compile(r"\.\.\.|\b[A-Z]{4,}\b|^a if condition else b$|^clip\(x, low, high\)$|^//$")
+
+
+def replaced(text: str, help: str, span: Span) -> str | None:
+    """A text with what a help offers to write in the place of what it has marked."""
+    word = re.search(r"write `(\w+)` instead of `(\w+)`", help)
+    if word is not None:
+        before = text[: span.start].rfind(f"\n{word[2]} ") + 1
+        return text[:before] + word[1] + text[before + len(word[2]) :]
+    offer = OFFER.search(help)
+    if offer is None or EXAMPLE.search(offer[1]):
+        return None
+    start, end = region(text, offer[1], span.start, span.end)
+    return text[:start] + offer[1] + text[end:]
+
+
+def region(text: str, offered: str, start: int, end: int) -> tuple[int, int]:
+    """What an offered text stands for: a statement, the read around a position, the call around its argument."""
+    line = text.rfind("\n", 0, start) + 1
+    line += len(text[line:]) - len(text[line:].lstrip(" "))
+    line_end = text.find("\n", start)
+    target = re.match(r"(\w+)(\[[^\]]*\])? (=|<-) ", offered)
+    if target is not None and re.match(rf"{target[1]}\b", text[line:]):
+        return line, line_end
+    if offered.endswith(":"):  # the head of a block: that of the scan around, or the one that is marked
+        head = offered.split()[0]
+        place = max(text.rfind(f" {head} ", 0, start + len(head) + 1) + 1, 0)
+        return place, text.find("\n", place)
+    read = re.match(r"\(?(\w+)\[", offered)
+    around = text.rfind(f"{read[1]}[", line, start) if read else -1
+    if read and around >= 0 and text[around:start].count("]") < text[around:start].count("["):
+        return around, text.find("]", end) + 1
+    called = re.match(r"(\w+)\(", offered)
+    if called is not None and text[line:start].endswith(f"{called[1]}("):
+        return start - len(called[0]), text.find(")", end) + 1
+    while True:  # the largest part of the line around the place that the offered text repeats
+        wider = re.search(r"\w+\($", text[line:start])
+        if wider is None or text[end] != ")" or text[line + wider.start() : end + 1] not in offered:
+            return start, end
+        start, end = line + wider.start(), end + 1
+
+
+#: what is wrong beside, and comes to light when a help is followed
+NEXT = {
+    "E0606": {"E0222"},  # the adjoint that the head names now is to be defined
+    "dtype_of_a_loss_target": {"E0410"},  # rounded data have no bound
+    "errors_that_do_not_cascade": {"E0302"},
+    "float_times_a_size": {"E0323"},  # half of a size may be 0
+    "reserved_and_foreign_words": {"E0403"},  # `and` of numbers
+    "train_of_an_unknown_model": {"E0201"},  # the same slip a second time
+}
+
+
+def offering() -> list[tuple[str, int]]:
+    found = []
+    for path in (*EXAMPLE_SPECS, *CASES):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        for number, diagnostic in enumerate(check_text(text, path.name).diagnostics):
+            if followed(text, diagnostic) is not None:
+                found.append((str(path), number))
+    return found
+
+
+@pytest.mark.parametrize(("path", "number"), offering(), ids=lambda x: Path(x).stem if isinstance(x, str) else str(x))
+def test_what_a_help_offers_helps(path: str, number: int) -> None:
+    text = Path(path).read_text(encoding="utf-8")
+    found = check_text(text, Path(path).name).diagnostics
+    mended = followed(text, found[number])
+    assert mended is not None
+    start = found[number].labels[0].span.start
+    places = {start, start + len(mended) - len(text)}
+    same = (found[number].code, found[number].message)
+    left = check_text(mended, Path(path).name).diagnostics
+    assert not [d for d in left if (d.code, d.message) == same and d.labels[0].span.start in places]
+    known = {(d.code, d.message) for d in found}
+    new = {d.code for d in left if (d.code, d.message) not in known and d.code.startswith("E")}
+    assert new <= NEXT.get(Path(path).stem, set())
+
+
+#: a spec, what it is changed to by its help, which names all that is put in
+FOLLOWED = {
+    "an axis of which a part is meant": (
+        "model m(x: f32[N, T]) -> d: [N, T-1] where T >= 2:\n    d[n, t: T-1] = x[n, t+1] - x[n, t]\n",
+        "model m(x: f32[N, T]) -> d: [N, T-1] where T >= 2:\n    x_part = x[:, 0:T - 1]\n"
+        "    d[n, t: T-1] = x[n, t+1] - x_part[n, t]\n",
+        ["x_part = x[:, 0:T - 1]", "x_part[n, t]"],
+    ),
+    "learned positions": (
+        "model m(x: f32[N, T, 8]) -> y: [N, T, 8]:\n    param position: [16, 8] ~ normal(0.02)\n"
+        "    y[n, t, e] = x[n, t, e] + position[t, e]\n",
+        "model m(x: f32[N, T, 8]) -> y: [N, T, 8] where T <= 16:\n    param position: [16, 8] ~ normal(0.02)\n"
+        "    position_part = position[0:T, :]\n    y[n, t, e] = x[n, t, e] + position_part[t, e]\n",
+        ["position_part = position[0:T, :]", "position_part[t, e]", "where T <= 16"],
+    ),
+    "a softmax of a layer": (
+        "model m(x: f32[N, 4]) -> y: [N, 8]:\n    y = softmax(dense(x, 8))\n",
+        "model m(x: f32[N, 4]) -> y: [N, 8]:\n    h = dense(x, 8)\n    y[i, j] = softmax[j](h[i, j])\n",
+        ["h = dense(x, 8)", "softmax[j](h[i, j])"],
+    ),
+    "a step ahead on the left": (
+        "model m(x: f32[N], steps = 4) -> y: [N]:\n    scan i in 0..steps:\n        z[i+1, n] = z[i, n] + x[n]\n"
+        "    start z = x\n    y[n] = z[steps-1, n]\n",
+        "model m(x: f32[N], steps = 4) -> y: [N]:\n    scan i in 0..steps:\n        z[i, n] = z[i-1, n] + x[n]\n"
+        "    start z = x\n    y[n] = z[steps-1, n]\n",
+        ["i", "i-1"],
+    ),
+    "two starts in one line": (
+        "model m(x: f32[N, T]) -> y: [N, T]:\n    scan t:\n        a[n, t] = a[n, t-1] + x[n, t]\n"
+        "        y[n, t] = y[n, t-1] + a[n, t]\n    start a = 0, y = 0\n",
+        "model m(x: f32[N, T]) -> y: [N, T]:\n    scan t:\n        a[n, t] = a[n, t-1] + x[n, t]\n"
+        "        y[n, t] = y[n, t-1] + a[n, t]\n    start a = 0\n    start y = 0\n",
+        ["start"],
+    ),
+    "a size of the body in the type": (
+        "model m(x: f32[N, T]) -> y: [N, P] where T >= 2:\n    size P = T // 2\n    y[n, p] = x[n, 2*p]\n",
+        "model m(x: f32[N, T]) -> y: [N, P = T // 2] where T >= 2:\n    y[n, p] = x[n, 2*p]\n",
+        ["P = T // 2"],
+    ),
+    "a join of whole tensors": (
+        "model m(x: f32[N, T, V, 4]) -> y: [N, T, V, 8]:\n    y = concat[c](x, x)\n",
+        "model m(x: f32[N, T, V, 4]) -> y: [N, T, V, 8]:\n"
+        "    y[i, j, k, c] = concat[c](x[i, j, k, c], x[i, j, k, c])\n",
+        ["y[i, j, k, c] = concat[c](x[i, j, k, c], x[i, j, k, c])"],
+    ),
+}
+
+
+@pytest.mark.point("messages")
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_a_help_leads_to_what_is_meant(name: str) -> None:
+    text, mended, offered = FOLLOWED[name]
+    (found,) = check_text(text).errors
+    for part in offered:
+        assert f"`{part}`" in (found.help or ""), found.help
+    assert check_text(mended).errors == []
