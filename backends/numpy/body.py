@@ -23,6 +23,7 @@ from dslc.backends.numpy.text import (
     atom,
     atom_code,
     constant,
+    float_code,
     size_code,
     transposed,
 )  # fmt: skip
@@ -32,7 +33,7 @@ from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.passes.products import variables
 from dslc.passes.sums import estimate
-from dslc.sizes import Size, show
+from dslc.sizes import Size
 
 if TYPE_CHECKING:
     from dslc.backends.numpy.lower import Comprehensions
@@ -163,7 +164,7 @@ class Body:
                     return Text(constant(ir.const(-s.value, s.dtype)), ()).negative
                 return Text(constant(s), ())
             case ir.SizeOf():
-                code = show(s.size).replace("^", "**") if s.dtype == "float" else size_code(s.size)
+                code = float_code(s.size) if s.dtype == "float" else size_code(s.size)
                 return Text(code, (), ATOM if re.fullmatch(r"\w+", code) else PLUS)
             case ir.Var():
                 return Text(self.counted(s.number), (s.number,))
@@ -193,7 +194,8 @@ class Body:
             case "neg":
                 return parts[0].negative
             case "^":
-                if isinstance(s.args[1], ir.Const) and s.args[1].value == 2:
+                plain = not axes and all(is_plain(x) for x in ir.scalars(s))  # np.square makes a float64 of a number
+                if isinstance(s.args[1], ir.Const) and s.args[1].value == 2 and not plain:
                     return Text(f"np.square({parts[0].code})", axes)
                 return Text(f"{parts[0].at(ATOM)} ** {parts[1].at(UNARY)}", axes, POWER)
             case "and" | "or":
@@ -211,8 +213,8 @@ class Body:
                 return Text(plain.format(*(p.code for p in parts)), ())
         if s.name == "select" and (mask := self.masked(s, args, parts)):
             return Text(mask, axes)
-        if s.name == "select" and all(is_plain(x) for a in s.args[1:] for x in ir.scalars(a)):
-            # two Python numbers would make whole numbers or float64
+        if s.name == "select" and not (args[1].axes or args[2].axes):
+            # two Python numbers, also those that stand for a value, would make whole numbers or float64
             parts[1] = Text(f"{low.numpy_dtype(s.dtype)}({parts[1].code})", ())
         if s.name in TEMPLATES:
             template, level = TEMPLATES[s.name]
@@ -365,9 +367,14 @@ class Body:
                 continue
             assert isinstance(place, ir.Affine)  # data, and steps that are symbols, have gone already
             if not place.terms:
-                if fill is not None and not isinstance(place.offset, int):
-                    return None
-                items.insert(0, size_code(place.offset))
+                offset = place.offset
+                if fill is not None and offset != 0:
+                    if not isinstance(offset, int):
+                        return None
+                    if not (isinstance(size, int) and 0 <= offset < size):  # there may be no such place
+                        code = f"{low.helper('shifted')}({code}, {axis}, {offset}, 1, 1, {fill})"
+                        offset = 0
+                items.insert(0, size_code(offset))
                 continue
             if len(place.terms) == 2:
                 (a, ca), (b, cb) = place.terms

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dslc.backends.numpy.lower import Line
+from dslc.backends.numpy.names import argument
 from dslc.backends.numpy.sharing import Sharing, texts
 from dslc.backends.numpy.statement import Lowering
 
@@ -32,16 +34,32 @@ class Function:
         ignored = '@np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")'
         lines = ["@in_space"] if self.in_space else []
         lines_of_values = alive(self.lowering.lines, self.epilogue)
+        given = [x.split("=")[0] for x in self.arguments]
+        given = [x for x in given if x not in ("*", "space", "seed")]
+        if self.sharing is None:
+            self.epilogue[-1] = with_results_apart(self.epilogue[-1], given)
         rest = [*commented(lines_of_values), *(f"    {x}" for x in self.epilogue)]
         if self.sharing is None:
             lines += [ignored, f"def {self.name}({', '.join(self.arguments)}):", f'    """{self.doc}"""']
             return "\n".join([*lines, *used([f"    {x}" for x in (*self.checks, *self.prologue)] + rest)])
         whole, member = texts(self.name, self.arguments, self.doc, self.checks, self.sharing)
+        whole[-1] = "    " + with_results_apart(whole[-1].lstrip(), given)
         shared = self.sharing.shared
-        sizes = [x for x in self.checks if SIZE.fullmatch(x)] + [f"{shared.all_rows.name} = team.rows"]
+        sizes = [x for x in self.checks if SIZE.fullmatch(x)] + [f"{argument(shared.all_rows.name)} = team.rows"]
         doc = f'    """What one member of a team computes of {self.name}: its rows, `{shared.rows.name}` of all."""'
         own = used([f"    {x}" for x in (*sizes, *self.prologue)] + rest)
         return "\n".join([*lines, *used(whole), "", "", ignored, member, doc, *own])
+
+
+def with_results_apart(line: str, given: Sequence[str]) -> str:
+    """The last line of a function, which gives results that share no memory with its arguments.
+
+    >>> with_results_apart("return loss, grads", ["params", "x"])
+    'return apart((loss, grads), params, x)'
+    """
+    results = line.removeprefix("return ")
+    several = isinstance(ast.parse(results, mode="eval").body, ast.Tuple)
+    return f"return apart({f'({results})' if several else results}, {', '.join(given)})"
 
 
 #: a line that gives a size a name
@@ -62,7 +80,7 @@ EFFECT = re.compile(r"\.pop\(|out=(?!space\()")
 
 def alive(lines: Sequence[Line], epilogue: Sequence[str]) -> list[Line]:
     """Lines without the names that nothing reads: a rule by hand, or a loop, may not need all that it is given."""
-    left = list(lines)
+    left = _without_empty_loops(lines)
     while True:
         words = Counter(w for text in (*(x.text for x in left), *epilogue) for w in set(re.findall(r"\w+", text)))
         dead = {k: m for k, x in enumerate(left) if (m := ASSIGNMENT.fullmatch(x.text)) and words[m[2]] == 1}
@@ -114,7 +132,7 @@ class ModuleText:
     random: bool = False
     #: does the training step pass a space on?
     spacious: bool = False
-    used: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=lambda: {"apart"})
 
     @property
     def half(self) -> bool:

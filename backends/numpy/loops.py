@@ -98,7 +98,7 @@ class Loops(Comprehensions):
         carries = []
         for j, start in enumerate(node.starts):
             given = self.names.get(start, "")
-            if given and self.counts.get(start) == 1 and isinstance(start, ir.Comp):
+            if self.counts.get(start) == 1 and isinstance(start, ir.Comp) and self.is_alone(given):
                 carries.append(given)  # nobody else needs it under this name
                 continue
             name = self.fresh((carried[j].name if j in carried else "") or "carry")
@@ -108,10 +108,12 @@ class Loops(Comprehensions):
         stacked: dict[int, str] = {}
         bundle = ""
         for k, result in enumerate(node.results):
-            if k in parts and parts[k] not in self.sinks and self.is_bundled(node, parts[k]):
+            if k not in parts or (parts[k] in self.sinks and not self.is_read(parts[k])):
+                continue
+            if self.is_bundled(node, parts[k]):
                 bundle = bundle or self.fresh("kept", *(f"kept_for_{carry}" for carry in carries))
                 self.kept[parts[k]] = (bundle, "")
-            elif k in parts and parts[k] not in self.sinks:
+            else:
                 stacked[k] = self.stack(node, parts[k], result, length)
         if bundle:
             self.line(f"{bundle} = []")
@@ -135,20 +137,23 @@ class Loops(Comprehensions):
         first_line, together = len(self.lines), dict[ir.Part, str]()
         self.statements(late(inner) if node.reverse else inner)
         for k, result in enumerate(node.results):
-            if k not in parts or k in passed:
+            if k not in parts or (k in passed and not self.is_read(parts[k])):
                 continue
             value = self.tensor(result)
-            if parts[k] in self.sinks:
-                value = f"team.total({value})" if parts[k] in self.partial else value
-                self.line(f"{self.sinks[parts[k]].format(step)} = {value}")
-            elif parts[k] in self.kept:
+            if parts[k] in self.sinks and k not in passed:
+                whole = f"team.total({value})" if parts[k] in self.partial else value
+                first, *others = (sink.format(step) for sink in self.sinks[parts[k]])
+                self.line(f"{first} = {whole}")
+                for other in others:
+                    self.line(f"{other} = {first}.copy()")
+            if parts[k] in self.kept:
                 local = value if re.fullmatch(r"\w+", value) and value not in carries else ""
                 self.kept[parts[k]] = (stacked.get(k, bundle), local)
                 if k not in stacked:
                     together[parts[k]] = value
                 else:
                     self.line(f"{stacked[k]}[{step}] = {value}" if node.reverse else f"{stacked[k]}.append({value})")
-            else:
+            elif k in stacked:
                 self.line(f"{stacked[k]}[{step}] = {value}")
         values = [self.tensor(c) for c in node.carries]
         moved = [(a, b) for a, b in zip(carries, values, strict=True) if a != b]
@@ -178,19 +183,30 @@ class Loops(Comprehensions):
         self.names[node] = ""
         self.scan_names[node] = [*(stacked.get(k, "") for k in range(len(node.results))), *carries]
 
+    def is_alone(self, name: str) -> bool:
+        """Does a name stand for one value only, and for no part of a formula that others have, too?"""
+        shared = any(text.code == name for text in self.shared.values())
+        return bool(name) and not shared and sum(x == name for x in self.names.values()) == 1
+
     def passed_on(self, node: ir.Scan, parts: dict[int, ir.Part], step: str) -> set[int]:
         """The values of a loop that leave the function already in a loop inside of it."""
         found: set[int] = set()
         for k, result in enumerate(node.results):
             inside = isinstance(result, ir.Part) and isinstance(result.of, ir.Scan) and result.of.name == "layers"
             if parts.get(k) in self.sinks and inside:
-                sink = self.sinks[parts[k]]
-                inner = Nested(sink)
-                inner.around = (*(sink.around if isinstance(sink, Nested) else ()), step)
-                self.sinks[result] = inner
+                for sink in self.sinks[parts[k]]:
+                    inner = Nested(sink)
+                    inner.around = (*(sink.around if isinstance(sink, Nested) else ()), step)
+                    self.sinks.setdefault(result, []).append(inner)
                 self.partial |= {result} if parts[k] in self.partial else set()
+                self.read_around |= {result} if self.is_read(parts[k]) else set()
                 found.add(k)
         return found
+
+    def is_read(self, part: ir.Part) -> bool:
+        """Does the function itself read a value of all layers, be it that it leaves it or not?"""
+        readers = self.readers.get(part, [])
+        return len(readers) > (part in self.roots) or part in self.read_around
 
     def settle(self, node: ir.Scan, parts: dict[int, ir.Part]) -> None:
         """What outlives a pass of the loop has memory of its own in each pass; a carried value, in every other one."""
@@ -203,7 +219,7 @@ class Loops(Comprehensions):
         for k, part in parts.items():
             if k >= len(node.results):
                 continue
-            if part in self.sinks and not self.sinks[part].startswith("grads["):
+            if part in self.sinks and not all(sink.startswith("grads[") for sink in self.sinks[part]):
                 memory.leave([node.results[k]])
             else:
                 memory.pin(node.results[k], every)

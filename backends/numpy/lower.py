@@ -14,10 +14,10 @@ from dslc.backends.numpy.blocks import Block, contents, extent, is_large, is_wor
 from dslc.backends.numpy.body import Body, is_plain
 from dslc.backends.numpy.in_place import in_place
 from dslc.backends.numpy.memory import Memory
-from dslc.backends.numpy.operations import HELPERS
+from dslc.backends.numpy.names import HELPERS, TAKEN
 from dslc.backends.numpy.stores import Store
 from dslc.backends.numpy.sums import Sums, natural
-from dslc.backends.numpy.text import ATOM, DTYPES, PLUS, Text, atom, bare, size_code
+from dslc.backends.numpy.text import ATOM, DTYPES, PLUS, RESULTS, Text, atom, bare, size_code
 
 from dslc.autodiff.reverse import COSTLY
 from dslc.check.values import is_float
@@ -140,8 +140,8 @@ class Comprehensions(ABC):
     turned: bool = False
     #: parameters and states that are one for each layer: how the one of a layer is written
     stars: dict[ir.Node, str] = field(default_factory=dict)
-    #: values of all layers that leave the function: where the one of a layer is put
-    sinks: dict[ir.Node, str] = field(default_factory=dict)
+    #: values of all layers that leave the function: where the one of a layer is put, at several places if equal
+    sinks: dict[ir.Node, list[str]] = field(default_factory=dict)
     #: values that layers leave for their gradients, and the name that one has inside
     kept: dict[ir.Node, tuple[str, str]] = field(default_factory=dict)
     #: lists in which loops over layers keep all that only the loop back reads, and what their items are
@@ -182,14 +182,15 @@ class Comprehensions(ABC):
     writing: Span | None = None
     users: dict[ir.Node, dict[ir.Node, None]] = field(default_factory=dict)
     readers: dict[ir.Node, list[ir.Read | None]] = field(default_factory=dict)
+    #: values of all layers of an inner loop that leave the function there, and are read around it as well
+    read_around: set[ir.Node] = field(default_factory=set)
     #: sinks of values that are to be added up over the members of a team
     partial: set[ir.Node] = field(default_factory=set)
     #: results with a row for each row of the batch, which members of a team fill
     results: dict[ir.Node, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.taken |= {"np", "math", "functools", "seed", "params", "state", "space", "team", "entry", "below"}
-        self.taken |= {"PARAMS", "STATE", "DTYPE", *HELPERS}
+        self.taken |= TAKEN
         self.memory = Memory(self.inlined, self.dtype)
 
     # ---- names and lines
@@ -544,7 +545,8 @@ class Comprehensions(ABC):
         shape = ", ".join(size_code(s) for s in node.shape)
         shape = f"({shape}{',' if len(node.shape) == 1 else ''})"
         if node in self.results:  # of some rows, among those of all members of a team
-            return f'team.empty("{self.results[node]}", {shape}, {self.numpy_dtype(node.dtype)})'
+            dtype = RESULTS.get(node.dtype) or self.numpy_dtype(node.dtype)
+            return f'team.empty("{self.results[node]}", {shape}, {dtype})'
         return f"np.empty({shape}, {self.numpy_dtype(node.dtype)})"
 
     def assign(self, node: ir.Node, code: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from dslc.cost import Cost, Row, costs, total
 from dslc.pipeline import Lowered
+from dslc.quoting import quoted
 from dslc.sizes import show
 
 
@@ -24,7 +25,7 @@ def manifest_entry(program: Lowered, dtype: str) -> list[str]:
     rows = costs([*program.values().values(), *program.states().values()], backward, dtype)
     lines = [f'        "{key}": "{value}",' for key, value in formulas(total(rows).at({})).items()]
     lines.append('        "lines": {')
-    lines += [f'            "{line}": "{names}",' for line, names in by_line(rows).items()]
+    lines += [f"            {quoted(line)}: {quoted(names)}," for line, names in by_line(rows).items()]
     return [*lines, "        },"]
 
 

@@ -17,6 +17,7 @@ from dslc.backends.numpy.text import DTYPES, Extent, size_code
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.passes.sums import estimate
+from dslc.quoting import quoted
 from dslc.sizes import Size, tidy
 
 #: values with fewer elements than this (sizes that are not known count 256) take what memory they get
@@ -35,7 +36,7 @@ class Slot:
     def text(self, shape: Sequence[str], dtype: str) -> str:
         rest = [f"at={self.at}"] if self.at else []
         rest += [f"dtype={dtype}"] if dtype else []
-        return f"space({', '.join([repr(self.name).replace(chr(39), chr(34)), *shape, *rest])})"
+        return f"space({', '.join([quoted(self.name), *shape, *rest])})"
 
 
 def shown(node: ir.Tensor) -> ir.Tensor | None:

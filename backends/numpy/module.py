@@ -6,20 +6,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from dslc.backends.numpy.floats import use_floats
 from dslc.backends.numpy.function import Function, ModuleText
 from dslc.backends.numpy.manifest import manifest, manifest_entry
+from dslc.backends.numpy.names import HELPERS, argument
 from dslc.backends.numpy.normal import use_normal
-from dslc.backends.numpy.operations import HELPERS
 from dslc.backends.numpy.optimizer import optimizer_functions
 from dslc.backends.numpy.parameters import init_function, one_of, parameter_table
 from dslc.backends.numpy.sharing import Sharing, settle, shared_rows
 from dslc.backends.numpy.statement import Lowering
-from dslc.backends.numpy.text import DTYPES, size_code
-from dslc.backends.numpy.weights import FILE_ARRAYS, SAVE, SAVE_WITH_STATE
+from dslc.backends.numpy.text import DTYPES, result, size_code
+from dslc.backends.numpy.weights import FILES, SAVE, SAVE_WITH_STATE, STORED
 
 from dslc import pipeline
 from dslc.check import program as p
-from dslc.guards import agreement, needs, refuse_clashes
+from dslc.guards import fitting, promises
 from dslc.incremental.derive import NoStep
 from dslc.incremental.program import StepProgram
 from dslc.ir import nodes as ir
@@ -28,13 +29,15 @@ from dslc.kernels.recompute import recomputed
 from dslc.long_lines import folded_text
 from dslc.passes.transform import everything
 from dslc.pipeline import GRADIENT, NEXT, Lowered
-from dslc.sizes import Symbol
+from dslc.quoting import docstring, quoted
+from dslc.sizes import Symbol, show
+from dslc.weights.text import IMPORTS as FILE_IMPORTS
 
 #: what floats are computed with
 FLOATS = {"f16": "np.float32", "f32": "np.float32", "f64": "np.float64"}
 
-#: what functions of a module call things that are no values of the spec
-FIXED = frozenset({"np", "math", "params", "state", "seed", "space", "team", "opt", "grads", "step", "cache"})
+#: modules of Python that helpers and formulas need
+STANDARD = ("functools", "math", "threading")
 
 ENTRY = '''
 def entry(name, value, dtype, shape):
@@ -62,15 +65,57 @@ def below(name, value, limit):
         raise ValueError(f"{name}: expected 0 <= value < {limit}, found {value[at]} at {at}")
 '''
 
+BINARY = '''
+def binary(name, value):
+    """Entries must be 0 or 1."""
+    wrong = (value != 0) & (value != 1)
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise ValueError(f"{name}: expected 0 or 1, found {value[at]} at {at}")
+'''
+
+SIMPLEX = '''
+def simplex(name, value):
+    """Entries must be probabilities that add up to 1 along the last axis."""
+    wrong = ~(value >= 0)
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise ValueError(f"{name}: expected no entry below 0, found {value[at]} at {at}")
+    total = value.sum(-1, dtype=np.float64)
+    wrong = ~(abs(total - 1) <= 1e-3)
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise ValueError(f"{name}: expected a sum of 1 along the last axis, found {total[at]} at {at}")
+'''
+
+FITTING = '''
+def fitting(values, table, dtype):
+    """Parameters or states must have the names, shapes and dtype of their table."""
+    for name, (shape, *_) in table.items():
+        if name not in values:
+            raise ValueError(f"{name} is missing")
+        value = values[name]
+        if isinstance(value, np.generic):  # w - 0.1 * d_w is no array where w has no axes
+            value = values[name] = np.array(value)
+        if not isinstance(value, np.ndarray) or value.shape != shape or value.dtype != dtype:
+            found = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+            raise ValueError(f"{name}: expected {np.dtype(dtype).name} {shape}, found {found}")
+    if len(values) != len(table):
+        raise ValueError(f"{min(values.keys() - table.keys())} is unknown: expected {', '.join(table)}")
+'''
+
+#: functions that check arguments, by name
+CHECKS = {"entry": ENTRY, "below": BELOW, "binary": BINARY, "simplex": SIMPLEX, "fitting": FITTING}
+
 
 def symbols(unit: Unit) -> dict[str, tuple[str, int]]:
-    """Where each symbolic size can be read off: input name and axis."""
+    """Where each symbolic size can be read off, as the module calls them: input and axis."""
     found: dict[str, tuple[str, int]] = {}
     for name, node in unit.inputs.items():
         if node.role == "input":
             for axis, size in enumerate(node.shape):
                 if isinstance(size, Symbol):
-                    found.setdefault(size.name, (name, axis))
+                    found.setdefault(argument(size.name), (argument(name), axis))
     return found
 
 
@@ -96,10 +141,7 @@ def generate(
         with ir.compilation():
             parts.append(evaluation_function(text, train, normal(pipeline.evaluation(train))))
     updates = optimizer_functions(text, train, optimizer, unit) if train is not None and optimizer is not None else []
-    shared = bool(text.used & {"share", "divide"})
-    imports = ["import functools"] if shared or "in_space" in text.used else []
-    title = f'"""{model.name}, compiled by dslc from {source}: needs numpy alone."""'
-    threads = ["import os", "import threading"] if shared else []
+    title = docstring(f"{model.name}, compiled by dslc from {source}: needs numpy alone.")
     first = [name for name in ("Space", "in_space") if name in text.used]  # decorators must be known
     spaces = [HELPERS[name].replace("dtype=DTYPE", "dtype=FLOAT") if text.half else HELPERS[name] for name in first]
     blocks = [tables, *spaces, init, *(f.text() for f in parts)]
@@ -107,18 +149,18 @@ def generate(
         blocks += step_texts(text, model)
     if train is not None and optimizer is not None:
         blocks += updates
-    blocks.append(files_text(SAVE_WITH_STATE if unit.states else SAVE, text.half))
+    save = SAVE_WITH_STATE if unit.states else SAVE
+    blocks.append(save if text.half else save.replace("FLOAT", "DTYPE"))  # states are never kept in 16 bits
     blocks.append(manifest(costs))
-    checks = [x for name, x in (("entry", ENTRY), ("below", BELOW)) if any(f"{name}(" in block for block in blocks)]
-    made_of, *others = [FILE_ARRAYS.strip(), *(x.strip() for x in checks), *helper_texts(text.used - set(first))]
-    blocks += [f"# ---- what the functions above are made of ----\n\n\n{made_of}", *others]
+    checks = [x for name, x in CHECKS.items() if any(f"{name}(" in block for block in blocks)]
+    made_of = [x.strip() for x in (*checks, *helper_texts(text.used - set(first)))]
+    blocks += ["# ---- what the functions above are made of ----", *made_of] if made_of else []
     body = folded_text("\n\n\n".join(b.strip("\n") for b in blocks))
-    imports += [*(["import math"] if "math." in body else []), *threads]
-    standard = [*imports, ""] if imports else []
-    made = "\n".join([title, "", *standard, "import numpy as np", "", "", body, ""])
-    inputs = [name for name, x in unit.inputs.items() if x.role == "input"]
-    refuse_clashes(made, model, [*inputs, *symbols(unit)], FIXED)
-    return made
+    standard = "\n".join(
+        f"import {name}" for name in sorted({*FILE_IMPORTS, *(x for x in STANDARD if f"{x}." in body)})
+    )
+    files = ["# ---- files of weights ----", STORED.strip(), FILES.strip()]
+    return "\n\n\n".join([f"{title}\n\n{standard}\n\nimport numpy as np", body, *files]) + "\n"
 
 
 def lean(program: Lowered) -> Lowered:
@@ -128,13 +170,13 @@ def lean(program: Lowered) -> Lowered:
 
 
 def normal(program: Lowered) -> Lowered:
-    return replace(program, outputs=use_normal(program.outputs))
+    return replace(program, outputs=use_floats(use_normal(program.outputs)))
 
 
 def normal_step(program: StepProgram) -> StepProgram:
-    found = use_normal({**program.outputs, **{NEXT + k: x for k, x in program.updates.items()}})
+    found = use_floats(use_normal({**program.outputs, **{NEXT + k: x for k, x in program.updates.items()}}))
     updates = {k: found.pop(NEXT + k) for k in program.updates}
-    return replace(program, outputs=found, updates=updates, starts=use_normal(program.starts))
+    return replace(program, outputs=found, updates=updates, starts=use_floats(use_normal(program.starts)))
 
 
 def step_texts(text: ModuleText, model: p.Instance) -> list[str]:
@@ -145,19 +187,6 @@ def step_texts(text: ModuleText, model: p.Instance) -> list[str]:
         return step_functions(text, model, normal_step(pipeline.stepping(model)))
     except NoStep:
         return []
-
-
-def files_text(text: str, half: bool) -> str:
-    """The functions for files; where parameters are kept in 16 bits, states still are not."""
-    text = text.strip()
-    if not half or "STATE" not in text:
-        return text
-    text = text.replace("stored(path, PARAMS)", "stored(path, PARAMS, DTYPE)").replace(
-        "stored(path, STATE)", "stored(path, STATE, FLOAT)"
-    )
-    return text.replace("def stored(path, wanted):", "def stored(path, wanted, dtype):").replace(
-        "found[name].astype(DTYPE) for", "found[name].astype(dtype) for"
-    )
 
 
 def helper_texts(used: set[str]) -> list[str]:
@@ -194,25 +223,23 @@ def prepare(
     low.taken |= set(where)
     inputs = [(n, x) for n, x in unit.inputs.items() if x.role == "input"]
     states = [(n, x) for n, x in unit.inputs.items() if x.role == "state"]
-    arguments = ["params", *(n for n, _ in inputs)]
-    low.taken |= {n for n, _ in inputs}
-    checks: list[str] = []
+    arguments = ["params", *(argument(n) for n, _ in inputs)]
+    low.taken |= set(arguments)
+    checks = fitting(unit, bool(states), "FLOAT" if text.half else "DTYPE")
     for name, node in inputs:
-        low.names[node] = name
-        shape = ", ".join(f'"{size_code(s)}"' if not isinstance(s, int) else f"{s}" for s in node.shape)
+        own = low.names[node] = argument(name)
+        shape = ", ".join(quoted(show(s)) if not isinstance(s, int) else f"{s}" for s in node.shape)
         shape += "," if len(node.shape) == 1 else ""
         dtype = low.numpy_dtype(node.dtype) if node.dtype in ("float", "f32") else DTYPES[node.dtype]
         if text.half and node.dtype in ("float", "f32") and node.shape:
-            checks.append(f'{name} = entry("{name}", {name}, DTYPE, ({shape})).astype(FLOAT)')
+            checks.append(f'{own} = entry("{name}", {own}, DTYPE, ({shape})).astype(FLOAT)')
         else:
-            given = f'entry("{name}", {name}, {dtype}, ({shape}))'
+            given = f'entry("{name}", {own}, {dtype}, ({shape}))'
             rounding = f"{low.helper(f'as_{node.dtype}')}({given})" if node.dtype in ("f16", "bf16") else given
-            checks.append(f"{name} = {rounding}")
+            checks.append(f"{own} = {rounding}")
     for symbol, (name, axis) in where.items():
         checks.append(f"{symbol} = {name}.shape[{axis}]")
-    checks += agreement(unit, size_code)
-    checks += needs(unit, instance.where, size_code)
-    checks += bounds(unit, instance.inputs)
+    checks += promises(unit, instance, size_code, argument)
     prologue: list[str] = []
     if states:
         arguments.append("state")
@@ -228,14 +255,6 @@ def prepare(
     prologue += bind_params(low, unit, roots)
     checks += widened(text, roots)
     return Prepared(low, arguments, checks, prologue)
-
-
-def bounds(unit: Unit, tensors: Sequence[p.Tensor]) -> list[str]:
-    lines = []
-    for tensor in tensors:
-        if tensor.below is not None and tensor.name in unit.inputs:
-            lines.append(f'below("{tensor.name}", {tensor.name}, {size_code(tensor.below)})')
-    return lines
 
 
 def uses_random(roots: Sequence[ir.Node]) -> bool:
@@ -283,7 +302,7 @@ def forward_function(text: ModuleText, model: p.Instance, program: Lowered) -> F
     low = made.low
     low.run(roots)
     text.used |= low.used
-    names = {k: low.tensor(v) for k, v in outputs.items()}
+    names = {k: result(v, low.tensor(v)) for k, v in outputs.items()}
     if text.half:
         floats = {k for k, v in outputs.items() if v.dtype in ("float", "f32") and v.shape}
         names = {k: f"{name}.astype(DTYPE)" if k in floats else name for k, name in names.items()}
@@ -305,11 +324,13 @@ def gradient_function(text: ModuleText, train: p.TrainProgram, program: Lowered)
     text.random = uses_random([*forward_roots, *grads.values()])
     made = prepare(text, program, train.instance, text.random, sharing)
     low, checks = made.low, made.checks
-    low.taken |= {"grads", "states"}
-    leave = {q for q, g in grads.items() if q in unit.layers and isinstance(g, ir.Part)}
-    low.sinks = {grads[q]: one_of("grads", unit, q) for q in leave}
+    leave = [q for q, g in grads.items() if q in unit.layers and isinstance(g, ir.Part)]
+    for q in leave:
+        low.sinks.setdefault(grads[q], []).append(one_of("grads", unit, q))
     low.partial = {grads[q] for q in leave if sharing is not None and GRADIENT + q in sharing.shared.partial}
-    low.sinks |= {x: one_of("states", unit, q) for q, x in states.items() if q in unit.layers}
+    for q, x in states.items():
+        if q in unit.layers and isinstance(x, ir.Part):
+            low.sinks.setdefault(x, []).append(one_of("states", unit, q))
     if any(q in unit.layers for q in states):
         low.line("states = {}")
     low.run(forward_roots, list(grads.values()))
@@ -320,16 +341,19 @@ def gradient_function(text: ModuleText, train: p.TrainProgram, program: Lowered)
     known: dict[ir.Node, str] = {}  # one value may be the gradient of several parameters
     for q, g in grads.items():
         if q not in unit.layers:
-            value = known.get(g) or (low.tensor(g) if sharing is None else sharing.added(q, low.tensor(g)))
+            value = known.get(g) or (low.tensor(g) if sharing is None else sharing.gradient(q, low.tensor(g)))
             known.setdefault(g, f'grads["{q}"]')
             epilogue.append(f'grads["{q}"] = {value}')
-    for q in (q for q in grads if q in unit.layers and q not in leave):  # of all layers at once: one by one
-        steps = [low.fresh("l") for _ in unit.layers[q]]
-        counts = ", ".join(str(count) for _, count in unit.layers[q])
-        epilogue.append(f"for {', '.join(steps)}{',' * (len(steps) == 1)} in np.ndindex({counts}):")
-        place = one_of("grads", unit, q).format(*steps)
-        value = f"{low.tensor(grads[q])}[{', '.join(steps)}]"
-        epilogue.append(f"    {place} = {value if sharing is None else sharing.added(q, value)}")
+    for table, values_of in (("grads", grads), ("states", states)):  # of all layers at once: one by one
+        for q, x in values_of.items():
+            if q not in unit.layers or isinstance(x, ir.Part):
+                continue
+            steps = [low.fresh("l") for _ in unit.layers[q]]
+            counts = ", ".join(str(count) for _, count in unit.layers[q])
+            epilogue.append(f"for {', '.join(steps)}{',' * (len(steps) == 1)} in np.ndindex({counts}):")
+            value = f"{low.tensor(x)}[{', '.join(steps)}]"
+            value = f"{value}.copy()" if sharing is None or table == "states" else sharing.added(q, value)
+            epilogue.append(f"    {one_of(table, unit, q).format(*steps)} = {value}")
     metrics = {k: low.tensor(v) for k, v in values.items() if k != "loss"}
     if sharing is not None:
         metrics = {k: sharing.whole(k, v) for k, v in metrics.items()}

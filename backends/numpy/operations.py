@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from pathlib import Path
 
 from dslc.backends.numpy.text import ATOM, COMPARE, PLUS, TIMES
 
@@ -31,25 +29,3 @@ TEMPLATES = {name: (RECORDS[name].numpy, level) for name, level in (("relu", ATO
 PLAIN = {name: r.plain for name, r in RECORDS.items()}
 PLAIN["normal_cdf"] = "(0.5 * math.erfc(({0}) / -math.sqrt(2)))"
 PLAIN["gelu"] = "(0.5 * ({0}) * math.erfc(({0}) / -math.sqrt(2)))"
-
-
-def _definitions(file: str) -> dict[str, str]:
-    """What a file defines, by name and as text: nothing of it is run here."""
-    text = (Path(__file__).parent / file).read_text(encoding="utf-8")
-    lines = text.splitlines()
-    found: dict[str, str] = {}
-    for node in ast.parse(text).body:
-        match node:
-            case ast.FunctionDef(name=name, decorator_list=marks) | ast.ClassDef(name=name, decorator_list=marks):
-                first = min([node.lineno, *(mark.lineno for mark in marks)]) - 1
-                found[name] = "\n".join(lines[first : node.end_lineno])
-            case ast.Assign(targets=[ast.Name(id=name)]) if name != "DTYPE":  # that of the module counts
-                first = node.lineno - 1
-                while lines[first - 1].startswith("#: "):
-                    first -= 1
-                found[name] = "\n".join(lines[first : node.end_lineno]).replace("  # fmt: skip", "")
-    return found
-
-
-#: functions and constants that a module may contain, by name
-HELPERS = _definitions("team.py") | _definitions("runtime.py")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.function import ModuleText, commented
+from dslc.backends.numpy.lower import Line
+from dslc.backends.numpy.names import argument
 from dslc.backends.numpy.statement import Lowering
 
 from dslc.check import program as p
@@ -23,29 +26,37 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
     own = Unit()
     builder = Builder(own, "training")
     low = Lowering(text.dtype)
-    low.taken -= {"params", "state", "seed"}
     slots = [s.tensor.name for s in optimizer.states]
-    arguments: list[str] = []
+    local: dict[str, str] = {}  # what the function calls its arguments: a slot may be called `np`
     for tensor in optimizer.inputs:
         node = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, tensor.shape))
         builder.values[tensor] = Value(node, False)
-        low.names[node] = low.fresh(tensor.name)
-        arguments.append(tensor.name)
+        local[tensor.name] = low.names[node] = low.fresh(tensor.name)
+    arguments = list(local)
     for state in optimizer.states:
         tensor = state.tensor
         node = ir.intern(ir.Input(tensor.name, "state", tensor.dtype, tensor.shape))
         builder.values[tensor] = Value(node, False)
-        low.names[node] = low.fresh(tensor.name)
+        local[tensor.name] = low.names[node] = low.fresh(tensor.name)
     builder.statements(optimizer.body)
-    updates = gather_factors(own.updates)
-    arrays = {name: node for node, name in low.names.items() if name in ("param", *slots)}
+    updates = {local[name]: x for name, x in gather_factors(own.updates).items()}
+    arrays = {name: node for node, name in low.names.items() if name in [local[s] for s in ("param", *slots)]}
     low.memory.targets = {node: x for name, node in updates.items() if isinstance(x := arrays[name], ir.Input)}
     low.may_block = False
     low.run(list(updates.values()))
     text.used |= low.used
+    for name, updated in updates.items():  # what was there before is wanted after it is overwritten
+        code = low.tensor(updated)
+        if code != name and code in arrays and isinstance(_viewed(updated, low.memory.targets), ir.Input):
+            low.lines.insert(0, Line(f"{name}_next = {code}.copy()"))
+            low.names[updated] = f"{name}_next"
     used = "\n".join(line.text for line in low.lines)
-    needed = ["param", "grad", *(a for a in arguments if a not in ("param", "grad") and re.search(rf"\b{a}\b", used))]
-    lines = [f"def {optimizer.name}({', '.join([*needed, *slots])}):"]
+    needed = [
+        "param",
+        "grad",
+        *(a for a in arguments if a not in ("param", "grad") and re.search(rf"\b{local[a]}\b", used)),
+    ]
+    lines = [f"def {optimizer.name}_update({', '.join(local[x] for x in ('param', 'grad', *slots, *needed[2:]))}):"]
     lines.append(
         '    """One step of the optimiser for one parameter: its new value and those of the slots, in place."""'
     )
@@ -59,7 +70,7 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
             continue
         given = train.optimizer_args.get(tensor.name)
         hyper[tensor.name] = repr(_default(optimizer, tensor.name)) if given is None else _stepped(text, given)
-    inputs = [n for n, x in unit.inputs.items() if x.role == "input"]
+    inputs = [argument(n) for n, x in unit.inputs.items() if x.role == "input"]
     step = ["@in_space"] if text.spacious else []
     step.append(f"def train_step({', '.join(['params', 'opt', *inputs, *(['*', 'space'] if text.spacious else [])])}):")
     step.append('    """Loss, gradients and update in one, in place; `opt` also carries the loss and the metrics."""')
@@ -76,25 +87,30 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
     step.append(f'    opt["loss"], grads, opt["metrics"], {target} = loss_grad_metrics({", ".join(call)})')
     if unit.states:
         step.append('    opt["state"].update(state)')
+    if train.wrt:
+        step.append(
+            "    grads = {name: grad for name, grad in grads.items() if name in params}  # those by inputs are none"
+        )
     if "grad_norm" in needed:
-        step.append("    grad_norm = np.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
-    keywords = [f"{n}={n if n in ('step', 'grad_norm') else hyper[n]}" for n in needed if n not in ("param", "grad")]
+        step.append("    grad_norm = math.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
+    keywords = [
+        f"{local[n]}={n if n in ('step', 'grad_norm') else hyper[n]}" for n in needed if n not in ("param", "grad")
+    ]
     # a gradient may be a transposed view, and is only read; the others are written to in place
     first = 'opt["param"][name]' if text.half else "params[name]"
     flat = [first, "np.ascontiguousarray(grad)", *(f'opt["{s}"][name]' for s in slots)]
     names = ["param", "grad", *slots]
-    listed = f"({', '.join(flat)})"
-    step.append("    flat = {")
-    step.append(f"        name: [x.reshape(-1, copy=False) for x in {listed}]")
-    step.append("        for name, grad in grads.items()")
-    step += ["    }", "", "    def update(name, part):"]
-    step.append(f"        {', '.join(names)} = (x[part] for x in flat[name])")
-    passed = [*names[:2], *keywords, *(f"{s}={s}" for s in slots)]
-    step += [f"        {optimizer.name}({', '.join(passed)})", ""]
+    step += ["    arrays = {", f"        name: ({', '.join(flat)})", "        for name, grad in grads.items()", "    }"]
+    step.append("    flat = {name: [x.reshape(-1) for x in held] for name, held in arrays.items()}")
+    step += ["", "    def update(name, part):"]
+    step += [f"        {optimizer.name}_update({', '.join(['*(x[part] for x in flat[name])', *keywords])})", ""]
     pieces = f"for part in {low.helper('row_blocks')}(x.size, 1)"
     step.append(f"    parts = [(name, part) for name, (x, *_) in flat.items() {pieces}]")
     work = f"{UPDATE * (len(names) + len(slots) + 1)} * sum(x.size for x, *_ in flat.values())"
     step.append(f"    {low.helper('divide')}(update, parts, {work})")
+    step.append("    for name, held in arrays.items():  # what lies in another order was copied")
+    step.append("        for x, new in zip(held, flat[name]):")
+    step += ["            if not x.flags.c_contiguous:", "                x[...] = new.reshape(x.shape)"]
     if text.half:
         step += ["    for name in grads:", '        params[name][...] = opt["param"][name]']
     text.used |= low.used
@@ -125,6 +141,13 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
     grad.append("    loss, grads, _, _ = loss_grad_metrics(params, *inputs, **options)")
     grad.append("    return loss, grads")
     return ["\n".join(x) for x in (lines, start, grad, step)]
+
+
+def _viewed(node: ir.Node, overwriting: Mapping[ir.Node, ir.Input]) -> ir.Node:
+    """The array or the new value of one that a value is only another name of."""
+    while isinstance(node, ir.Comp) and node not in overwriting:
+        node = next(s.tensor for s in ir.scalars(node.body) if isinstance(s, ir.Read))
+    return node
 
 
 def _default(optimizer: p.Instance, name: str) -> object:

@@ -6,6 +6,7 @@ from dslc.backends.numpy.lower import Comprehensions
 from dslc.backends.numpy.sums import Sums
 from dslc.backends.numpy.text import TIMES, UNARY, Text, atom, bare, size_code
 
+from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 
 
@@ -29,7 +30,6 @@ class Others(Comprehensions):
                 value = Text(f"{value.at(UNARY)} * {atom(size_code(node.ranges[n]))}", value.axes, TIMES)
         if node.op == "+" and node.base is None and self.add_rows(node, body, value, positions):
             return
-        neutral = {"+": "0", "max": "-np.inf", "min": "np.inf"}[node.op]
         shape = ", ".join(size_code(s) for s in node.shape) + ("," if len(node.shape) == 1 else "")
         name = self.fresh(self.wish(node))
         self.names[node] = name
@@ -37,9 +37,13 @@ class Others(Comprehensions):
         comment = f"[{shape.rstrip(',')}]"
         if node.base is not None:
             self.line(f"{name} = {self.tensor(node.base)}.copy()", comment, node.span)
-        elif neutral == "0":
+        elif node.op == "+":
             self.line(f"{name} = np.zeros(({shape}), {dtype})", comment, node.span)
         else:
+            lowest, highest = (
+                ("-np.inf", "np.inf") if is_float(node.dtype) else (f"np.iinfo({dtype}).{x}" for x in ("min", "max"))
+            )
+            neutral = lowest if node.op == "max" else highest
             self.line(f"{name} = np.full(({shape}), {neutral}, {dtype})", comment, node.span)
         places = ", ".join(self.expand(x, everything).code for x in positions)
         shown = self.expand(value, everything).code
@@ -106,8 +110,9 @@ class Others(Comprehensions):
             self.names[node] = self.tensor(of.values[node.number])
             return
         if isinstance(of, ir.Scan):
-            if node not in self.kept and node not in self.sinks:
-                self.names[node] = self.scan_names[of][node.number]
+            name = self.scan_names[of][node.number]
+            if name and node not in self.kept:
+                self.names[node] = name
             return
         shapes = of.shapes
         if len(shapes) == 1:

@@ -51,6 +51,30 @@ def in_space(function):
     return call
 
 
+def arrays_in(*values):
+    """The arrays of some dictionaries and tuples, each with what holds it and its place there."""
+    for value in values:
+        for place, x in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(x, np.ndarray):
+                yield value, place, x
+            elif isinstance(x, dict | tuple | list):
+                yield from arrays_in(x)
+
+
+def apart(results, *given):
+    """Results in memory of their own: what lies in an argument or in another result is copied."""
+    results = list(results) if isinstance(results, tuple) else [results]
+    owners = {}
+    for _, _, x in arrays_in(given):
+        owners.setdefault(id(x if x.base is None else x.base), []).append(x)
+    for held, place, x in arrays_in(results):
+        others = owners.setdefault(id(x if x.base is None else x.base), [])
+        if not x.flags.writeable or any(np.may_share_memory(x, other) for other in others):
+            x = held[place] = x.copy()
+        others.append(x)
+    return tuple(results) if len(results) > 1 else results[0]
+
+
 def as_f16(x):
     """Rounded to half precision."""
     return x.astype(np.float16).astype(x.dtype)
@@ -142,8 +166,9 @@ def add_rows(count, index, rows):
     index, width = index.reshape(-1), rows.shape[index.ndim :]
     rows = rows.reshape(len(index), -1)
     if count * len(index) <= 1_000_000:
-        chosen = (index == np.arange(count)[:, None]).astype(rows.dtype)
-        return (chosen @ rows).reshape(count, *width)
+        total = (index == np.arange(count)[:, None]).astype(rows.dtype) @ rows
+        if np.isfinite(total).all():  # 0 times an infinite number is none
+            return total.reshape(count, *width)
     order = np.argsort(index, kind="stable")
     sorted_index = index[order]
     starts = np.flatnonzero(np.diff(sorted_index, prepend=-1))

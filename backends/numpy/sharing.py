@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from dslc.backends.numpy.names import argument
 from dslc.backends.numpy.statement import Lowering
 from dslc.backends.numpy.text import size_code
 
@@ -36,6 +37,10 @@ class Sharing:
             return code
         return f'team.whole("{name}", {code}{f", axis={axis}" if axis else ""})'
 
+    def gradient(self, name: str, code: str) -> str:
+        """The gradient by a parameter or by an input, as the caller gets it."""
+        return self.whole(GRADIENT + name, code) if GRADIENT + name in self.shared.axes else self.added(name, code)
+
     def added(self, name: str, code: str) -> str:
         """A gradient as the caller gets it: added up over the members."""
         return f"team.total({code})" if GRADIENT + name in self.shared.partial else code
@@ -48,7 +53,9 @@ def shared_rows(program: Lowered, dtype: str) -> tuple[Lowered, Sharing | None]:
     for rows in _candidates(unit):
         made = share(program.outputs, rows, _all(rows, unit), gradients)
         if made is not None:
-            arrays = [n for n, x in unit.inputs.items() if x.role == "input" and x.shape and x.shape[0] == rows]
+            arrays = [
+                argument(n) for n, x in unit.inputs.items() if x.role == "input" and x.shape and x.shape[0] == rows
+            ]
             values = [x for k, x in program.outputs.items() if k not in gradients]
             cost = total(costs(values, [program.outputs[k] for k in gradients], dtype)).at({})
             work = cost.operations + BYTE * (cost.read + cost.written)
@@ -79,7 +86,7 @@ def settle(low: Lowering, sharing: Sharing | None) -> None:
     if sharing is not None:
         shared = sharing.shared
         low.names[shared.first] = "team.first"
-        low.taken |= {shared.all_rows.name}
+        low.taken |= {argument(shared.all_rows.name)}
         low.used |= {"share", "THREADS", "LEAST_WORK"}
         low.results = {
             x: name for name, x in shared.outputs.items() if shared.axes.get(name) == 0 and isinstance(x, ir.Comp)

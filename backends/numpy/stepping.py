@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.function import Function, ModuleText
-from dslc.backends.numpy.module import bind_params, bounds, uses_random, widened
+from dslc.backends.numpy.module import bind_params, uses_random, widened
+from dslc.backends.numpy.names import argument
 from dslc.backends.numpy.parameters import one_of
 from dslc.backends.numpy.statement import Lowering
-from dslc.backends.numpy.text import DTYPES, atom, size_code
+from dslc.backends.numpy.text import DTYPES, atom, result, size_code
 
 from dslc.check import program as p
-from dslc.guards import needs
+from dslc.guards import agreement, fitting, needs, values
 from dslc.incremental.cache import Slot, is_entry, is_stacked, layers, newest
-from dslc.incremental.program import StepProgram, bounded, grows, open_sizes
+from dslc.incremental.program import StepProgram, bounded, entry_of, grows, open_sizes
 from dslc.ir import nodes as ir
 from dslc.sizes import Symbol
 
@@ -67,7 +69,7 @@ def leaves(low: Lowering, cache: str, slot: Slot, value: ir.Tensor) -> list[ir.N
         inner = inner.of.results[inner.number]
     sink = Sink(_one_of(cache, slot))
     sink.steps, sink.outer = low.steps, around
-    low.sinks.setdefault(inner, sink)
+    low.sinks.setdefault(inner, []).append(sink)
     assert isinstance(outer, ir.Part)
     return [inner] if inner is outer else [outer.of]
 
@@ -79,12 +81,12 @@ def step_functions(text: ModuleText, model: p.Instance, program: StepProgram) ->
 
 def _names(low: Lowering, program: StepProgram, inputs: Sequence[str]) -> tuple[str, str]:
     """What the cache and the room that it has are called: an input may have one of these names."""
-    low.taken |= {s.name for s in open_sizes(program.unit)} | set(inputs)
-    return low.fresh("cache"), next(x for x in ("length", "room", "room_for_positions") if x not in low.taken)
+    low.taken |= {argument(s.name) for s in open_sizes(program.unit)} | set(map(argument, inputs))
+    return low.fresh("cache"), low.fresh("length", "room", "room_for_positions")
 
 
 def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
-    unit, length = program.unit, program.length.name
+    unit, length = program.unit, argument(program.length.name)
     fixed = {n: x for n, x in unit.inputs.items() if x.role == "input" and n not in program.inputs}
     low = Lowering(text.dtype)
     low.may_block = False
@@ -92,27 +94,32 @@ def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> st
     prologue: list[str] = []
     sizes: dict[str, str] = {}
     for name, node in fixed.items():
-        low.names[node] = name
+        low.names[node] = argument(name)
         prologue.append(_entry(low, name, node, [str(s) if isinstance(s, int) else f'"{s}"' for s in node.shape]))
         for axis, size in enumerate(node.shape):
             if isinstance(size, Symbol):
-                sizes.setdefault(size.name, f"{name}.shape[{axis}]")
-    asked = [s.name for s in open_sizes(unit) if s.name not in sizes and s is not program.length]
+                sizes.setdefault(argument(size.name), f"{argument(name)}.shape[{axis}]")
+    asked = [argument(s.name) for s in open_sizes(unit) if s is not program.length]
+    asked = [name for name in asked if name not in sizes]
     limited = bounded(model, program)
     prologue += [f"{symbol} = {code}" for symbol, code in sizes.items()]
     prologue += [f"{length} = {room}"] if limited else []
+    prologue += agreement(replace(unit, inputs=fixed), size_code, argument)
     prologue += needs(unit, model.where, size_code)
-    prologue += bounds(unit, [x for x in model.inputs if x.name in fixed and (limited or not grows(x, program))])
+    given = [x for x in model.inputs if x.name in fixed and (limited or not grows(x, program))]
+    prologue += values(unit, given, size_code, argument)
     roots = _start_roots(low, cache, program)
     state = _states(low, program, roots, prologue)
+    prologue[:0] = fitting(unit, bool(state), "FLOAT" if text.half else "DTYPE")
     prologue += [*widened(text, roots), *bind_params(low, unit, roots)]
     entries = ['"positions": 0', *([f'"length": {room}'] if limited else [])]
-    entries += [f'"{s.name}": {s.name}' for s in open_sizes(unit) if s is not program.length]
+    entries += [f'"{entry_of(s)}": {argument(s.name)}' for s in open_sizes(unit) if s is not program.length]
     low.line(f"{cache} = {{{', '.join(entries)}}}")
     low.run(roots)
     _fill(low, cache, program)
     text.used |= low.used
-    arguments = ["params", *fixed, *state, *(["*"] if asked or limited else []), *asked, *([room] if limited else [])]
+    arguments = ["params", *map(argument, fixed), *state, *(["*"] if asked or limited else []), *asked]
+    arguments += [room] if limited else []
     arguments += ["seed=0"] if uses_random(roots) else []
     doc = f"The cache of {model.name} before the first position"
     doc += f", with room for `{room}` positions." if limited else "."
@@ -133,7 +140,6 @@ def _start_roots(low: Lowering, cache: str, program: StepProgram) -> list[ir.Nod
 def _fill(low: Lowering, cache: str, program: StepProgram) -> None:
     """Entries that the loops of the starts have not made: empty histories, and starts that passes have in common."""
     groups: dict[tuple[ir.Scan, ...], list[tuple[str, str]]] = {}
-    made: dict[ir.Node, str] = {}
     for slot in program.slots:
         around = layers(slot)
         target, shape = _one_of(cache, slot), slot.input.shape[len(around) :]
@@ -142,15 +148,14 @@ def _fill(low: Lowering, cache: str, program: StepProgram) -> None:
         if start is None:
             value = f"np.zeros(({sizes}), {low.numpy_dtype(slot.input.dtype)})"
         elif around and is_stacked(slot, start):
-            value = made.setdefault(start, target)
+            continue
         elif len(start.shape) < len(shape):  # the same in all steps of a scan
             value = f"np.broadcast_to({low.tensor(start)}, ({sizes}))"
         else:
             value = low.tensor(start)
-        if value != target:
-            groups.setdefault(around, []).append((target, value))
+        groups.setdefault(around, []).append((target, value))
     for loops, lines in groups.items():
-        names = "lkji"[: len(loops)]
+        names = [low.fresh(x) for x in "lkji"[: len(loops)]]
         for name, scan in zip(names, loops, strict=True):
             low.line(f"for {name} in range({size_code(scan.length)}):")
             low.indent += 1
@@ -160,25 +165,27 @@ def _fill(low: Lowering, cache: str, program: StepProgram) -> None:
 
 
 def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
-    unit, length = program.unit, program.length.name
+    unit, length = program.unit, argument(program.length.name)
     low = Stepping(text.dtype)
     low.may_block = False
     cache, _ = _names(low, program, list(program.inputs))
-    prologue = [f'{s.name} = {cache}["{s.name}"]' for s in open_sizes(unit) if s is not program.length]
+    prologue = [f'{argument(s.name)} = {cache}["{entry_of(s)}"]' for s in open_sizes(unit) if s is not program.length]
     ordered = [n for n in unit.inputs if n in program.inputs]
     for name in ordered:
         node = program.inputs[name]
-        low.names[node] = name
+        low.names[node] = argument(name)
         prologue.append(_entry(low, name, node, [size_code(s) for s in node.shape]))
     prologue.append(f'{length} = {cache}["positions"] + 1')
     if bounded(model, program):
         full = f"the cache is full: it has room for {{{cache}['length']}} positions"
         prologue += [f'if {length} > {cache}["length"]:', f'    raise ValueError(f"{full}")']
     given = [x for x in model.inputs if x.name in program.inputs]
-    prologue += bounds(unit, [x for x in given if not grows(x, program)])
+    prologue += values(unit, [x for x in given if not grows(x, program)], size_code, argument)
     if bounded(model, program):  # positions up to the last one that there is room for
         at_most = [x for x in given if grows(x, program)]
-        prologue += [re.sub(rf"\b{length}\b", f'{cache}["length"]', x) for x in bounds(unit, at_most)]
+        prologue += [
+            re.sub(rf"\b{length}\b", f'{cache}["length"]', x) for x in values(unit, at_most, size_code, argument)
+        ]
     changing = {x.name for x in program.slots if x.kind == "state"}
     updates = {k: x for k, x in program.updates.items() if k in changing}
     roots: list[ir.Node] = list(program.outputs.values())
@@ -187,6 +194,7 @@ def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
             next_value = updates[slot.name]
             roots += leaves(low, cache, slot, next_value) if layers(slot) else [next_value]
     state = _states(low, program, roots, prologue)
+    prologue[:0] = fitting(unit, bool(state), "FLOAT" if text.half else "DTYPE")
     prologue += [*widened(text, roots), *bind_params(low, unit, roots)]
     for slot in program.slots:
         axis = len(slot.loops) - len(layers(slot)) + slot.axis
@@ -199,7 +207,7 @@ def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
             prologue.append(f'{low.names[slot.input]} = {cache}["{slot.name}"]{cut}')
     low.run(roots)
     text.used |= low.used
-    outputs = {k: low.tensor(x) for k, x in program.outputs.items()}
+    outputs = {k: result(x, low.tensor(x)) for k, x in program.outputs.items()}
     alone = {x.name for x in program.slots if not layers(x)}
     epilogue = [f'{cache}["{k}"] = {low.tensor(x)}' for k, x in updates.items() if k in alone]
     epilogue.append(f'{cache}["positions"] = {length}')
@@ -207,7 +215,7 @@ def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
     if len(outputs) > 1:
         shown = "{" + ", ".join(f'"{k}": {v}' for k, v in outputs.items()) + "}"
     epilogue.append(f"return {shown}, {cache}")
-    arguments = ["params", cache, *ordered, *state, *(["seed=0"] if uses_random(roots) else [])]
+    arguments = ["params", cache, *map(argument, ordered), *state, *(["seed=0"] if uses_random(roots) else [])]
     doc = f"The outputs of {model.name} at one more position, and the cache, which is changed in place."
     return _without_unused(Function("step", arguments, doc, low, [], prologue, epilogue))
 
@@ -226,7 +234,7 @@ def _one_of(cache: str, slot: Slot) -> str:
 def _entry(low: Lowering, name: str, node: ir.Input, shape: Sequence[str]) -> str:
     inner = ", ".join(shape) + ("," if len(shape) == 1 else "")
     dtype = low.numpy_dtype(node.dtype) if node.dtype in ("float", "f32") else DTYPES[node.dtype]
-    return f'{name} = entry("{name}", {name}, {dtype}, ({inner}))'
+    return f'{argument(name)} = entry("{name}", {argument(name)}, {dtype}, ({inner}))'
 
 
 def _states(low: Lowering, program: StepProgram, roots: Sequence[ir.Node], prologue: list[str]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import threading
 
 import numpy as np
@@ -128,14 +127,6 @@ class Blas:
                 cls.functions()[1](cls.before)
 
 
-@functools.cache
-def helpers(process):
-    """Threads of this process that wait for work; a process that was forked has none of its parent's."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(max(32, os.cpu_count() or 1))
-
-
 def members(work):
     """How many threads a call of so much work pays for: more than eight would wait for Python's lock.
 
@@ -184,14 +175,26 @@ def divide(task, items, work):
 
 
 def in_threads(run, size):
-    """Call `run` with the numbers below `size` at the same time; gives what the first call returns."""
-    calls = [helpers(os.getpid()).submit(run, number) for number in range(1, size)]
-    errors = []
-    try:
-        result = run(0)
-    except BaseException as error:
-        errors.append(error)
-    errors += [call.exception() for call in calls if call.exception() is not None]
+    """Call `run` with the numbers below `size` at the same time; gives what the first call returns.
+
+    Each call has threads of its own: members wait for each other, and in a pool that all calls share some would
+    wait for threads that wait for them.
+    """
+    results, errors = {}, {}
+
+    def call(number):
+        try:
+            results[number] = run(number)
+        except BaseException as error:
+            errors[number] = error
+
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(1, size)]
+    for thread in threads:
+        thread.start()
+    call(0)
+    for thread in threads:
+        thread.join()
     if errors:
-        raise next((x for x in errors if not isinstance(x, threading.BrokenBarrierError)), errors[0])
-    return result
+        first = [errors[number] for number in sorted(errors)]
+        raise next((x for x in first if not isinstance(x, threading.BrokenBarrierError)), first[0])
+    return results[0]

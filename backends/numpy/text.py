@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dslc.backends.numpy.names import argument
+
 from dslc.ir import nodes as ir
 from dslc.sizes import Polynomial, Size, show, tidy
 from dslc.source import NOWHERE
@@ -15,6 +17,18 @@ ATOM, POWER, UNARY, TIMES, PLUS, COMPARE = 9, 8, 7, 6, 5, 4
 
 DTYPES = {"f16": "np.float32", "bf16": "np.float32", "f32": "np.float32", "f64": "np.float64", "i32": "np.int64",
           "i64": "np.int64", "bool": "np.bool_"}  # fmt: skip
+
+
+#: what results of these dtypes are returned in; they are computed with as above
+RESULTS = {"i32": "np.int32", "f16": "np.float16"}
+
+
+def result(node: ir.Tensor, code: str) -> str:
+    """A value as a caller gets it: in the dtype that it has in the spec."""
+    dtype = RESULTS.get(node.dtype)
+    if dtype is None:
+        return code
+    return f"{atom_code(code)}.astype({dtype})" if node.shape else f"{dtype}({code})"
 
 
 class CannotLower(Exception):
@@ -82,7 +96,12 @@ def size_code(size: Extent) -> str:
         if isinstance(whole, Polynomial) and len(whole.terms) > 1:
             return " * ".join(atom(size_code(s)) for s in size)
         size = whole
-    return show(size).replace("^", "**").replace(" / ", " // ")
+    return float_code(size).replace(" / ", " // ")
+
+
+def float_code(size: Size) -> str:
+    """A size as Python, with quotients of floats."""
+    return re.sub(r"\b[A-Za-z_]\w*\b(?!\()", lambda m: argument(m[0]), show(size).replace("^", "**"))
 
 
 def shape_code(shape: Sequence[Extent]) -> str:

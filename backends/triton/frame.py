@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from dslc.backends.triton.scalars import DEVICE
@@ -20,6 +21,10 @@ RESERVED = DEVICE | {
     "pid", "in", "is", "if", "or", "and", "not", "as", "for", "def", "int", "float", "range", "min", "max", "sum",
     "len", "print", "lambda", "return", "abs", "round", "pow", "exp",
 }  # fmt: skip
+
+
+#: what the open sizes of the module at hand are called: no value of a kernel may have such a name
+OPEN_SIZES: ContextVar[frozenset[str]] = ContextVar("OPEN_SIZES", default=frozenset())
 
 
 class CannotLower(Exception):
@@ -70,7 +75,7 @@ class Frame:
     lazy: dict[ir.Node, ir.Scalar] = field(default_factory=dict)
     #: blocks of tiles, written when they are first read
     tiles: dict[ir.Node, Callable[[], Text]] = field(default_factory=dict)
-    taken: set[str] = field(default_factory=lambda: set(RESERVED))
+    taken: set[str] = field(default_factory=lambda: {*RESERVED, *OPEN_SIZES.get()})
     pointers: dict[ir.Node, str] = field(default_factory=dict)
     numbers: dict[str, str] = field(default_factory=dict)
     steps: dict[ir.Step, str] = field(default_factory=dict)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dslc.backends.triton.host import Host, Registry
-from dslc.backends.triton.text import HOST, argument, of_statement, size_code
+from dslc.backends.triton.text import HOST, argument, of_statement, size_code, size_name
 
 from dslc.check import program as p
-from dslc.guards import agreement
+from dslc.guards import fitting, promises
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
 from dslc.ir.namespace import line_names
 from dslc.ir.tables import LOOPS, layer_path
 from dslc.kernels.sums import every_node
-from dslc.sizes import Symbol
+from dslc.quoting import quoted
+from dslc.sizes import Symbol, show
 
 
 @dataclass
@@ -31,8 +34,23 @@ class Function:
 
     def text(self) -> str:
         lines = [f"def {self.name}({', '.join(self.arguments)}):", f'    """{self.doc}"""']
-        lines += [f"    {x}" for x in (*self.prologue, *self.host.lines, *self.epilogue)]
+        *epilogue, last = self.epilogue
+        if not self.has_results_apart():
+            results = last.removeprefix("return ")
+            several = isinstance(ast.parse(results, mode="eval").body, ast.Tuple)
+            given = [x for x in self.arguments if x.isidentifier()]
+            last = f"return apart({f'({results})' if several else results}, {', '.join(given)})"
+        lines += [f"    {x}" for x in (*self.prologue, *self.host.lines, *epilogue, last)]
         return "\n".join(lines)
+
+    def has_results_apart(self) -> bool:
+        """Has each result memory of its own, which the function has just got? Often that can be seen."""
+        made = {m[1] for x in self.host.lines if (m := re.match(r"(\w+) = torch\.(?:empty|zeros)\(", x))}
+        text = "\n".join(self.epilogue).replace("return ", "results = ")
+        tables = {m[1] for x in self.epilogue if (m := re.match(r"(\w+) = \{", x))}
+        read = [x.id for x in ast.walk(ast.parse(text)) if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Load)]
+        read = [x for x in read if x not in (*tables, *LOOPS, "range")]
+        return len(read) == len(set(read)) and made.issuperset(read)
 
 
 def symbols(unit: Unit) -> dict[str, tuple[str, int]]:
@@ -42,11 +60,13 @@ def symbols(unit: Unit) -> dict[str, tuple[str, int]]:
         if node.role == "input":
             for axis, size in enumerate(node.shape):
                 if isinstance(size, Symbol):
-                    found.setdefault(size.name, (argument(name), axis))
+                    found.setdefault(size_name(size.name), (argument(name), axis))
     return found
 
 
-def started(registry: Registry, unit: Unit, roots: Sequence[ir.Tensor]) -> tuple[Host, list[str], list[str]]:
+def started(
+    registry: Registry, unit: Unit, roots: Sequence[ir.Tensor], instance: p.Instance
+) -> tuple[Host, list[str], list[str]]:
     """A host whose inputs have names, the arguments, and the lines that check them."""
     host = Host(registry, given=line_names(roots, of_statement))
     where = symbols(unit)
@@ -58,18 +78,17 @@ def started(registry: Registry, unit: Unit, roots: Sequence[ir.Tensor]) -> tuple
         arguments.append("state")
     source = "params" if unit.params else "state" if has_states else ""
     first = f"next(iter({source}.values())).device" if source else "default_device()"
-    prologue = ["fitting(params, PARAMS, DTYPE)"] if unit.params else []
-    prologue += [f"fitting(state, STATE, {registry.shown('f32')})"] if has_states else []
+    prologue = fitting(unit, has_states, registry.shown("f32"))
     prologue.append(f"device = {first}")
     for name, given in inputs:
         node = registry.kept(given)
         host.names[node] = argument(name)
-        shape = "".join(f"{s}, " if isinstance(s, int) else f'"{size_code(s)}", ' for s in node.shape).strip()
+        shape = "".join(f"{s}, " if isinstance(s, int) else f"{quoted(show(s))}, " for s in node.shape).strip()
         dtype = registry.shown(node.dtype)
         prologue.append(f'{argument(name)} = entry("{name}", {argument(name)}, {dtype}, ({shape}), device)')
     for symbol, (name, axis) in where.items():
         prologue.append(f"{symbol} = {name}.shape[{axis}]")
-    prologue += agreement(unit, size_code, argument)
+    prologue += promises(unit, instance, size_code, argument)
     reads = leading_places(roots)
     for path, given in unit.inputs.items():
         node = registry.kept(given)
@@ -122,12 +141,9 @@ def leading_places(roots: Sequence[ir.Tensor]) -> dict[ir.Node, set[tuple[ir.Pla
     return found
 
 
-def bounds(unit: Unit, tensors: Sequence[p.Tensor]) -> list[str]:
-    return [
-        f'below("{t.name}", {argument(t.name)}, {size_code(t.below)})'
-        for t in tensors
-        if t.below is not None and t.name in unit.inputs
-    ]
+def result(node: ir.Tensor, code: str) -> str:
+    """A value as a caller gets it; whole numbers are computed in 64 bits."""
+    return f"{code}.to(torch.int32)" if node.dtype == "i32" else code
 
 
 def dictionary(values: Mapping[str, str]) -> str:

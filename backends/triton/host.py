@@ -29,6 +29,7 @@ from dslc.kernels.narrow import narrow_input
 from dslc.kernels.segments import row_of, segments
 from dslc.kernels.split import Split, split
 from dslc.long_lines import LONGEST_LINE
+from dslc.quoting import literal
 from dslc.sizes import Size
 from dslc.source import NOWHERE, Span
 
@@ -135,7 +136,7 @@ class Registry:
             arguments.append("seed")
             numbers.append("seed")
         arguments += [f"{b}: tl.constexpr" for b in kernel.blocks]
-        same = f"(do_not_specialize=[{', '.join(repr(n) for n in numbers)}])".replace("'", '"') if numbers else ""
+        same = f"(do_not_specialize={literal(numbers)})" if numbers else ""
         lines = [f"@triton.jit{same}", *wrapped("def KERNEL(", arguments, "):")]
         about = [f'"""{JOINED}"""'] if kernel.joined else [*spec_lines(kernel.spans), *shape_lines(kernel)]
         lines += [f"    {x}" for x in about]

@@ -59,6 +59,7 @@ for _ in range(0, halvings.to(tl.int32)):
 """
 
 JACOBI = """
+a = tl.where(i < j, tl.trans(a), a)
 v = tl.where(i == j, 1.0, a * 0.0)
 for sweep in range(0, 12):
     for p in range(0, {n} - 1):
@@ -169,7 +170,7 @@ def write_matexp(node: ir.External, body: Body, n: Size, blocks: dict[str, int |
 
 
 def write_eigh(node: ir.External, body: Body, n: Size, blocks: dict[str, int | str]) -> None:
-    """Jacobi's rotations; values in ascending order, each vector up to its sign."""
+    """Jacobi's rotations of the lower triangle and its mirror image; values ascending, each vector up to its sign."""
     values, vectors = results_of(node)
     lines(body, JACOBI, n)
     size = body.size(n)

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from dslc.backends.triton.functions import Function, bounds, dictionary, started, table
+from dslc.backends.triton.frame import OPEN_SIZES
+from dslc.backends.triton.functions import Function, dictionary, result, started, table
 from dslc.backends.triton.host import Registry
 from dslc.backends.triton.optimizer import NORM_BLOCK, optimizer_functions
 from dslc.backends.triton.params import (
+    APART,
     ENTRY,
     SAVE,
     SAVE_WITH_STATE,
     STORED,
+    VALUES,
     in_one_dtype,
     init_functions,
     parameter_table,
 )
 from dslc.backends.triton.stepping import step_functions
-from dslc.backends.triton.text import POINTER, size_code
+from dslc.backends.triton.text import POINTER, symbols
 from dslc.backends.triton.torch_module import module_parts
 
 from dslc import pipeline
 from dslc.check import program as p
-from dslc.guards import needs
 from dslc.incremental.derive import NoStep
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
@@ -34,7 +35,10 @@ from dslc.ir.interning import compilation
 from dslc.kernels.narrow import HALVES, OPEN
 from dslc.kernels.prepare import prepared
 from dslc.pipeline import Lowered
+from dslc.quoting import docstring, literal
 from dslc.source import NOWHERE
+from dslc.weights.text import FILES
+from dslc.weights.text import IMPORTS as FILE_IMPORTS
 
 
 def generate(
@@ -46,6 +50,8 @@ def generate(
     A given registry holds the kernels afterwards, and before that what was chosen for some of them.
     """
     registry = registry or Registry(dtype, atomic)
+    tensors = [*model.inputs, *(train.instance.inputs if train is not None else ())]
+    OPEN_SIZES.set(frozenset(name for x in tensors for size in x.shape for name in symbols(size)))
     unit, functions, tables = host_functions(registry, model, train)
     random = any(f.name == "loss_grad_metrics" and f.host.random for f in functions)
     with compilation():
@@ -60,8 +66,11 @@ def generate(
     if made is not None:
         blocks.append(made[1])
     files = [(SAVE_WITH_STATE if unit.states else SAVE).strip(), STORED.strip()]
+    if any("apart(" in block for block in blocks):
+        blocks.append(APART)
+    checked = [text for name, text in VALUES.items() if any(f"{name}(" in block for block in blocks)]
     save, load = files if dtype in HALVES else map(in_one_dtype, files)
-    blocks += [save, "# ---- arguments ----\n\n\n" + ENTRY.strip() + "\n\n\n" + load]
+    blocks += [save, "# ---- arguments ----\n\n\n" + ENTRY.strip(), *checked, load]
     describe_library(registry)
     kernels = list(registry.texts.values())
     helpers = helper_texts(registry.helpers)
@@ -72,9 +81,10 @@ def generate(
         parts.append("# ---- kernels ----\n\n\n" + "\n\n\n".join(kernels))
     parts.append("# ---- the model ----\n\n\n" + "\n\n\n".join(b.strip("\n") for b in blocks))
     parts.append(manifest(registry, functions))
+    parts.append("# ---- files of weights ----\n\n\n" + FILES.strip())
     body = "\n\n\n".join(parts)
-    title = f'"""{model.name}, compiled by dslc from {source}: needs torch and triton."""'
-    standard = ["import math", ""] if re.search(r"(?<![\w.])math\.", body) else []
+    title = docstring(f"{model.name}, compiled by dslc from {source}: needs torch and triton.")
+    standard = [*(f"import {name}" for name in FILE_IMPORTS), "", "import numpy as np"]
     header = [title, "", *standard, "import torch", "import triton", "import triton.language as tl"]
     return "\n".join(header) + f"\n\n\n{body}\n"
 
@@ -151,7 +161,7 @@ def manifest(registry: Registry, functions: Sequence[Function]) -> str:
     for name, about in registry.about.items():
         lines.append(f'        "{name}": {{')
         for key, value in about.items():
-            lines.append(f'            "{key}": {value!r},'.replace("'", '"'))
+            lines.append(f'            "{key}": {literal(value)},')
         lines.append("        },")
     lines += [
         "    },",
@@ -194,12 +204,11 @@ def helper_texts(wanted: set[str]) -> list[str]:
 def forward_function(registry: Registry, model: p.Instance, program: Lowered) -> Function:
     unit, outputs = program.unit, program.outputs
     roots, steps = prepared(list(outputs.values()), registry.dtype)
-    host, arguments, prologue = started(registry, unit, roots)
-    prologue += [*needs(unit, model.where, size_code), *bounds(unit, model.inputs)]
+    host, arguments, prologue = started(registry, unit, roots, model)
     host.run(steps)
     if host.random:
         arguments.append("seed=0")
-    names = dict(zip(outputs, (host.tensor(r) for r in roots), strict=True))
+    names = dict(zip(outputs, (result(r, host.tensor(r)) for r in roots), strict=True))
     epilogue = [f"return {next(iter(names.values())) if len(names) == 1 else dictionary(names)}"]
     doc = f"The outputs of {model.name} for inference: {', '.join(names)}."
     return Function("forward", arguments, doc, host, prologue, epilogue)
@@ -215,10 +224,9 @@ def as_float(x: ir.Tensor) -> ir.Tensor:
 def gradient_function(registry: Registry, train: p.TrainProgram, program: Lowered) -> Function:
     unit, values, states, grads = program.unit, program.values(), program.states(), program.gradients()
     count = len(values) + len(states) + len(grads)
-    slopes = [as_float(g) for g in grads.values()]
+    slopes = [g if name in train.wrt else as_float(g) for name, g in grads.items()]
     roots, steps = prepared([*values.values(), *states.values(), *slopes], registry.dtype, range(len(values), count))
-    host, arguments, prologue = started(registry, unit, roots)
-    prologue += [*needs(unit, train.instance.where, size_code), *bounds(unit, train.instance.inputs)]
+    host, arguments, prologue = started(registry, unit, roots, train.instance)
     host.run(steps)
     if host.random:
         arguments.append("seed=0")
@@ -236,8 +244,7 @@ def gradient_function(registry: Registry, train: p.TrainProgram, program: Lowere
 def evaluation_function(registry: Registry, train: p.TrainProgram, program: Lowered) -> Function:
     unit, outputs = program.unit, program.outputs
     roots, steps = prepared(list(outputs.values()), registry.dtype)
-    host, arguments, prologue = started(registry, unit, roots)
-    prologue += [*needs(unit, train.instance.where, size_code), *bounds(unit, train.instance.inputs)]
+    host, arguments, prologue = started(registry, unit, roots, train.instance)
     host.run(steps)
     if host.random:
         arguments.append("seed=0")

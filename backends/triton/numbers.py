@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from dslc.backends.triton.body import CannotLower
 from dslc.backends.triton.scalars import folded
+from dslc.backends.triton.text import size_code
 
 from dslc.ir import nodes as ir
-from dslc.sizes import show
 
 INFIX = {"+", "-", "*", "/", "//", "%", "<", "<=", ">", ">=", "==", "!=", "and", "or"}
 MATH = (
@@ -58,7 +58,7 @@ def _one(s: ir.Scalar, done: Mapping[ir.Scalar, str], names: Mapping[ir.Node, st
         case ir.Const():
             return text_of(s.value)
         case ir.SizeOf():
-            return f"({show(s.size).replace('^', '**')})"
+            return f"({size_code(s.size)})"
         case ir.Read() if not s.places and s.tensor in names:
             return names[s.tensor]
         case ir.Op():

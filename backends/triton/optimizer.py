@@ -128,6 +128,10 @@ def optimizer_functions(
     step.append(f'    opt["loss"], grads, opt["metrics"], state = loss_grad_metrics({", ".join(call)})')
     if unit.states:
         step.append('    opt["state"].update(state)')
+    if train.wrt:
+        step.append(
+            "    grads = {name: grad for name, grad in grads.items() if name in params}  # those by inputs are none"
+        )
     if not trained(unit, train):
         step += ["    if not grads:  # no parameter is trained", "        return params, opt"]
     if used_norm:
@@ -209,7 +213,18 @@ def update_kernel(
 ) -> tuple[str, list[str]]:  # fmt: skip
     """The kernel of one step, and the host's values of its numbers."""
     body = Body(registry.dtype, nodes["param"])
-    body.taken |= {"table", "tensor", "tensors", "first", "i", "inside", *vectors, *(f"{v}_at" for v in vectors)}
+    body.taken |= {
+        "table",
+        "tensor",
+        "tensors",
+        "first",
+        "i",
+        "inside",
+        "BLOCK",
+        "TENSORS",
+        *(f"{v}_at" for v in vectors),
+    }
+    local = {v: body.fresh(v) for v in vectors}  # a slot may be called `tl`
     tensors = {nodes[v] for v in vectors} | ({nodes["grad_norm"]} if "grad_norm" in nodes else set())
     names: dict[ir.Node, str] = {nodes[n]: text for n, text in hyper.items()}
     if "step" in nodes:
@@ -258,9 +273,9 @@ def update_kernel(
         row = "table_ptr + tensor" if k == 0 else f"table_ptr + {f'{k} * ' if k > 1 else ''}tensors + tensor"
         loads.append(f"{v}_at = tl.load({row}).to(tl.pointer_type({kind})) + i")
     for v in vectors:
-        body.values[nodes[v]] = Text(v, (0,))
+        body.values[nodes[v]] = Text(local[v], (0,))
         if nodes[v] in used:
-            loads.append(f"{v} = tl.load({v}_at, {guard}, other=0.0)")
+            loads.append(f"{local[v]} = tl.load({v}_at, {guard}, other=0.0)")
     norm = "grad_norm" in nodes and nodes["grad_norm"] in used
     if norm:
         body.values[nodes["grad_norm"]] = Text("grad_norm")

@@ -19,49 +19,60 @@ from dslc.kernels.inline import inlined
 
 SAVE = '''
 def save(params, path):
-    """Write parameters to a safetensors file."""
-    from safetensors.torch import save_file
-
-    save_file({name: value.detach().contiguous().cpu() for name, value in params.items()}, path)
+    """Write parameters to a safetensors file, or to an .npz file."""
+    write_arrays(path, file_arrays(path, params))
 
 
 def load(path, device=None):
-    """Read parameters from a safetensors file; names and shapes must be those of this model."""
+    """Read parameters from a safetensors or .npz file; names and shapes must be those of this model."""
     return stored(path, PARAMS, PARAMS, device)
 '''
 
 SAVE_WITH_STATE = '''
 def save(params, path, state=None):
-    """Write parameters and states to a safetensors file; without `state`, those before the first step."""
-    from safetensors.torch import save_file
-
-    tensors = {**params, **(init_state() if state is None else state)}
-    save_file({name: value.detach().contiguous().cpu() for name, value in tensors.items()}, path)
+    """Write parameters and states as safetensors or .npz; without `state`, those before the first step."""
+    write_arrays(path, file_arrays(path, {**params, **(init_state() if state is None else state)}))
 
 
 def load(path, device=None):
-    """Read parameters from a safetensors file; names and shapes must be those of this model."""
+    """Read parameters from a safetensors or .npz file; names and shapes must be those of this model."""
     return stored(path, PARAMS, {**PARAMS, **STATE}, device)
 
 
 def load_state(path, device=None):
-    """Read the states that stand beside the parameters in a safetensors file."""
+    """Read the states that stand beside the parameters in a file."""
     return stored(path, STATE, {**PARAMS, **STATE}, device, FLOAT)
 '''
 
 STORED = '''
 def stored(path, wanted, known, device, dtype=DTYPE):
-    """Some tensors of a safetensors file that must hold all that are known, and nothing else."""
-    from safetensors.torch import load_file
-
-    found = load_file(path)
+    """Some tensors of a file that must hold all that are known, and nothing else."""
+    found = read_arrays(path)
     if found.keys() != known.keys():
         missing, extra = sorted(known.keys() - found.keys()), sorted(found.keys() - known.keys())
-        raise ValueError(f"{path} holds the weights of another model: missing {missing[:3]}, unknown {extra[:3]}")
+        wrong = f"missing {missing[:3]}, unknown {extra[:3]}"
+        raise ValueError(f"{path} holds the weights of another model: {wrong}")
     for name, (shape, *_) in wanted.items():
-        if tuple(found[name].shape) != shape:
-            raise ValueError(f"{path}: {name} has the shape {tuple(found[name].shape)}, expected {shape}")
-    return {name: found[name].to(device=device or default_device(), dtype=dtype) for name in wanted}
+        if found[name].shape != shape:
+            raise ValueError(f"{path}: {name} has the shape {found[name].shape}, expected {shape}")
+        if found[name].dtype.kind not in "fiub":
+            raise ValueError(f"{path}: {name} holds {found[name].dtype}, expected numbers")
+    device = device or default_device()
+    return {name: torch.tensor(found[name]).to(device=device, dtype=dtype) for name in wanted}
+
+
+def file_arrays(path, tensors):
+    """Tensors as arrays; bfloat16, which NumPy lacks, as the upper half of a float32, in .npz files as a whole one."""
+    arrays = {}
+    for name, value in tensors.items():
+        value = value.detach().contiguous().cpu()
+        if value.dtype != torch.bfloat16:
+            arrays[name] = value.numpy()
+        elif str(path).endswith(".npz"):
+            arrays[name] = value.float().numpy()
+        else:
+            arrays[name] = value.view(torch.int16).numpy().view(np.uint16)
+    return arrays
 '''
 
 ENTRY = '''
@@ -96,6 +107,8 @@ def fitting(values, table, dtype):
             raise ValueError(f"{name}: expected {str(dtype)[6:]} {shape}, found {found}")
         if not value.is_contiguous():
             raise ValueError(f"{name}: expected a contiguous tensor, found the strides {value.stride()}")
+    if len(values) != len(table):
+        raise ValueError(f"{min(values.keys() - table.keys())} is unknown: expected {', '.join(table)}")
 
 
 def below(name, value, limit):
@@ -104,6 +117,59 @@ def below(name, value, limit):
     if wrong.any():
         at = tuple(wrong.nonzero()[0].tolist())
         raise ValueError(f"{name}: expected 0 <= value < {limit}, found {value[at].item()} at {at}")
+'''
+
+BINARY = '''
+def binary(name, value):
+    """Entries must be 0 or 1."""
+    wrong = (value != 0) & (value != 1)
+    if wrong.any():
+        at = tuple(wrong.nonzero()[0].tolist())
+        raise ValueError(f"{name}: expected 0 or 1, found {value[at].item()} at {at}")
+'''
+
+SIMPLEX = '''
+def simplex(name, value):
+    """Entries must be probabilities that add up to 1 along the last axis."""
+    wrong = ~(value >= 0)
+    if wrong.any():
+        at = tuple(wrong.nonzero()[0].tolist())
+        raise ValueError(f"{name}: expected no entry below 0, found {value[at].item()} at {at}")
+    total = value.sum(-1, dtype=torch.float64)
+    wrong = ~(abs(total - 1) <= max(1e-3, torch.finfo(value.dtype).eps))
+    if wrong.any():
+        at = tuple(wrong.nonzero()[0].tolist())
+        raise ValueError(f"{name}: expected a sum of 1 along the last axis, found {total[at].item()} at {at}")
+'''
+
+#: functions that check values of inputs, by name
+VALUES = {"binary": BINARY, "simplex": SIMPLEX}
+
+APART = '''
+def tensors_in(*values):
+    """The tensors of some dictionaries and tuples, each with what holds it and its place there."""
+    for value in values:
+        for place, x in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(x, torch.Tensor):
+                yield value, place, x
+            elif isinstance(x, (dict, tuple, list)):
+                yield from tensors_in(x)
+
+
+def apart(results, *given):
+    """Results in memory of their own: what lies in an argument or in another result is copied."""
+    results = list(results) if isinstance(results, tuple) else [results]
+    owners = {}
+    for _, _, x in tensors_in(given):
+        owners.setdefault(x.untyped_storage().data_ptr(), []).append(x)
+    for held, place, x in tensors_in(results):
+        others = owners.setdefault(x.untyped_storage().data_ptr(), [])
+        first, last = x.data_ptr(), x.data_ptr() + x.nbytes
+        free = x.is_contiguous() and all(y.is_contiguous() for y in others)
+        if not free or any(first < y.data_ptr() + y.nbytes and y.data_ptr() < last for y in others):
+            x = held[place] = x.clone()
+        others.append(x)
+    return tuple(results) if len(results) > 1 else results[0]
 '''
 
 #: the device functions that draw the entries of a parameter, and how `init` launches one

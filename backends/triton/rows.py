@@ -163,7 +163,7 @@ NEUTRAL = {"sum": 0, "prod": 1, "max": float("-inf"), "min": float("inf"), "argm
 
 def neutral(op: str, dtype: str) -> str:
     if op in ("max", "argmax", "min", "argmin") and not is_float(dtype):
-        return str(-(2**62) if op in ("max", "argmax") else 2**62)
+        return str(-(2**63) if op in ("max", "argmax") else 2**63 - 1)
     value = NEUTRAL[op]
     if op in ("any", "all"):
         return "0" if op == "any" else "1"

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from dslc.backends.triton.functions import Function, bind_layers, bounds, dictionary, leading_places
+from dslc.backends.triton.functions import Function, bind_layers, dictionary, leading_places, result
 from dslc.backends.triton.host import Host, Registry
 from dslc.backends.triton.numbers import text_of
-from dslc.backends.triton.text import HOST, argument, of_statement, size_code
+from dslc.backends.triton.text import HOST, argument, of_statement, size_code, size_name
 
 from dslc.check import program as p
-from dslc.guards import needs
+from dslc.guards import agreement, fitting, needs, values
 from dslc.incremental.cache import Slot, is_entry, is_stacked, layers, newest
-from dslc.incremental.program import StepProgram, bounded, grows, open_sizes
+from dslc.incremental.program import StepProgram, bounded, entry_of, grows, open_sizes
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import line_names
 from dslc.ir.tables import LOOPS
@@ -105,7 +105,7 @@ def one_of(cache: str, slot: Slot, counters: Sequence[str]) -> str:
 
 
 def _init_cache(registry: Registry, model: p.Instance, program: StepProgram) -> Function:
-    unit, length = program.unit, program.length.name
+    unit, length = program.unit, size_name(program.length.name)
     fixed = {n: x for n, x in unit.inputs.items() if x.role == "input" and n not in program.inputs}
     limited = bounded(model, program)
     computed = {name: x for name, x in program.starts.items() if constant(x) is None}
@@ -118,17 +118,21 @@ def _init_cache(registry: Registry, model: p.Instance, program: StepProgram) -> 
         prologue.append(_entry(host, name, node, [str(s) if isinstance(s, int) else f'"{s}"' for s in node.shape]))
         for axis, size in enumerate(node.shape):
             if isinstance(size, Symbol):
-                sizes.setdefault(size.name, f"{argument(name)}.shape[{axis}]")
-    asked = [s.name for s in open_sizes(unit) if s.name not in sizes and s is not program.length]
+                sizes.setdefault(size_name(size.name), f"{argument(name)}.shape[{axis}]")
+    asked = [s.name for s in open_sizes(unit) if size_name(s.name) not in sizes and s is not program.length]
     prologue += [f"{name} = {code}" for name, code in sizes.items()]
+    prologue += [f"{size_name(name)} = {argument(name)}" for name in asked if size_name(name) != argument(name)]
+    asked = [argument(name) for name in asked]
     prologue += [f"{length} = {room}"] if limited else []
+    prologue += agreement(replace(unit, inputs=fixed), size_code, argument)
     prologue += needs(unit, model.where, size_code)
-    prologue += bounds(unit, [x for x in model.inputs if x.name in fixed and (limited or not grows(x, program))])
+    given = [x for x in model.inputs if x.name in fixed and (limited or not grows(x, program))]
+    prologue += values(unit, given, size_code, argument)
     host.run(steps)
-    values = dict(zip(computed, (host.tensor(x) for x in starts), strict=True))
+    found = dict(zip(computed, (host.tensor(x) for x in starts), strict=True))
     entries = ['"positions": 0', *([f'"length": {room}'] if limited else [])]
-    entries += [f'"{s.name}": {s.name}' for s in open_sizes(unit) if s is not program.length]
-    epilogue = [f"{cache} = {{{', '.join(entries)}}}", *_filled(host, cache, room, program, values), f"return {cache}"]
+    entries += [f'"{entry_of(s)}": {size_name(s.name)}' for s in open_sizes(unit) if s is not program.length]
+    epilogue = [f"{cache} = {{{', '.join(entries)}}}", *_filled(host, cache, room, program, found), f"return {cache}"]
     arguments = ["params", *(argument(n) for n in fixed), *state, *(["*"] if asked or limited else []), *asked]
     arguments += [room] if limited else []
     arguments += ["seed=0"] if host.random else []
@@ -176,10 +180,10 @@ def _filled(host: Host, cache: str, room: str, program: StepProgram, values: Map
 
 
 def _step(registry: Registry, model: p.Instance, program: StepProgram) -> Function:
-    unit, length = program.unit, program.length.name
+    unit, length = program.unit, size_name(program.length.name)
     host = Stepping(registry)
     cache, room = _names(host, program, list(program.inputs))
-    grown = _Grown(program.slots, program.length, symbol(room))
+    grown, room = _Grown(program.slots, program.length, symbol(room)), size_name(room)
     changing = [x for x in program.slots if x.kind == "state"]
     outputs = list(program.outputs.values())
     made = [grown.tensor(x) for x in (*outputs, *(program.updates[s.name] for s in changing))]
@@ -188,17 +192,17 @@ def _step(registry: Registry, model: p.Instance, program: StepProgram) -> Functi
     host.histories = {x.name: x for x in program.slots if x.kind == "history"}
     ordered = [n for n in unit.inputs if n in program.inputs]
     prologue, state = _begun(host, program, roots, steps)
-    prologue += [f'{s.name} = {cache}["{s.name}"]' for s in open_sizes(unit) if s is not program.length]
+    prologue += [f'{size_name(s.name)} = {cache}["{entry_of(s)}"]' for s in open_sizes(unit) if s is not program.length]
     for name in ordered:
         prologue.append(_entry(host, name, program.inputs[name], [size_code(s) for s in program.inputs[name].shape]))
     prologue.append(f'{length} = {cache}["positions"] + 1')
     given = [x for x in model.inputs if x.name in program.inputs]
-    prologue += bounds(unit, [x for x in given if not grows(x, program)])
+    prologue += values(unit, [x for x in given if not grows(x, program)], size_code, argument)
     if bounded(model, program):
         full = f"the cache is full: it has room for {{{room}}} positions"
         prologue += [f'{room} = {cache}["length"]', f"if {length} > {room}:", f'    raise ValueError(f"{full}")']
         at_most = [x for x in given if grows(x, program)]
-        prologue += [re.sub(rf"\b{length}\b", room, x) for x in bounds(unit, at_most)]
+        prologue += [re.sub(rf"\b{length}\b", room, x) for x in values(unit, at_most, size_code, argument)]
     prologue += _bind_cache(host, cache, program, roots)
     host.run(steps)
     found = [host.tensor(x) for x in roots]
@@ -210,7 +214,7 @@ def _step(registry: Registry, model: p.Instance, program: StepProgram) -> Functi
         index = f"[{', '.join(counters)}]" if counters else ""
         epilogue.append(f"{'    ' * len(counters)}{one_of(cache, slot, counters)} = {value}{index}")
     epilogue.append(f'{cache}["positions"] = {length}')
-    names = dict(zip(program.outputs, found, strict=False))
+    names = {k: result(x, code) for (k, x), code in zip(program.outputs.items(), found, strict=False)}
     shown = next(iter(names.values())) if len(names) == 1 else dictionary(names)
     epilogue.append(f"return {shown}, {cache}")
     arguments = ["params", cache, *map(argument, ordered), *state, *(["seed=0"] if host.random else [])]
@@ -220,7 +224,8 @@ def _step(registry: Registry, model: p.Instance, program: StepProgram) -> Functi
 
 def _names(host: Host, program: StepProgram, inputs: Sequence[str]) -> tuple[str, str]:
     """What the cache and the room that it has are called: an input may have one of these names."""
-    host.taken |= {s.name for s in open_sizes(program.unit)} | set(map(argument, inputs)) | set(HOST)
+    sizes = [s.name for s in open_sizes(program.unit)]
+    host.taken |= {*map(size_name, sizes), *map(argument, (*sizes, *inputs)), *HOST}
     cache = host.fresh("cache")
     room = next(x for x in ("length", "room", "room_for_positions") if x not in host.taken)
     host.taken.add(room)
@@ -235,7 +240,9 @@ def _begun(
     host.given = line_names(roots, of_statement)
     reads = leading_places(roots)
     source = "params" if unit.params else ""
-    prologue = [f"device = {f'next(iter({source}.values())).device' if source else 'default_device()'}"]
+    has_states = any(registry.kept(x) in reads for x in unit.inputs.values() if x.role == "state")
+    prologue = fitting(unit, has_states, registry.shown("f32"))
+    prologue += [f"device = {f'next(iter({source}.values())).device' if source else 'default_device()'}"]
     state: list[str] = []
     for path, given in unit.inputs.items():
         node = registry.kept(given)

@@ -54,9 +54,19 @@ def aligned(texts: list[Text]) -> tuple[list[Text], tuple[int, ...], int]:
 
 def size_code(size: Size) -> str:
     """A size as an expression: powers as products, exact quotients as whole-number divisions."""
-    text = show(size).replace(" / ", " // ")
+    text = re.sub(r"\b[A-Za-z_]\w*\b(?!\()", lambda m: size_name(m[0]), show(size).replace(" / ", " // "))
     text = re.sub(r"(\w+)\^(\d+)", lambda m: "*".join([m[1]] * int(m[2])), text)
     return re.sub(r"(?<=[\w)])\*(?=[\w(])", " * ", text)
+
+
+def size_name(name: str) -> str:
+    """What a size is called in host functions and kernels, whose own words are small, or capitals of this table.
+
+    >>> size_name("N"), size_name("batch"), size_name("BLOCK")
+    ('N', 'batch_size', 'BLOCK_size')
+    """
+    own = not name[0].isupper() or name in HOST or name.startswith(CAPITALS)
+    return f"{name}_size" if own else name
 
 
 def atom(text: str) -> str:
@@ -64,7 +74,7 @@ def atom(text: str) -> str:
 
 
 def symbols(size: Size) -> set[str]:
-    return {s.name for s in getattr(size, "free_symbols", ())}
+    return {size_name(s.name) for s in getattr(size, "free_symbols", ())}
 
 
 def word(name: str) -> str:
@@ -145,10 +155,15 @@ HOST = frozenset({
 })  # fmt: skip
 
 
+#: how words of kernels in capitals begin
+CAPITALS = ("BLOCK", "TENSORS", "KERNEL", "COUNTER", "AXIS", "COUNT", "LENGTH", "ROWS", "COLUMNS", "LAST", "FIRST")
+
+
 def argument(name: str) -> str:
     """The name of an input in host functions: its own, unless that means something there.
 
-    >>> argument("x"), argument("params")
-    ('x', 'params_')
+    >>> argument("x"), argument("params"), argument("params_"), argument("batch_size")
+    ('x', 'params_', 'params__', 'batch_size_')
     """
-    return f"{name}_" if name in HOST or name.endswith("_kernel") else name
+    bare = name.rstrip("_")
+    return f"{name}_" if bare in HOST or bare.endswith(("_kernel", "_size")) else name

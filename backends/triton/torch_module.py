@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dslc.backends.triton.functions import Function, bounds, dictionary, started, table
+from dslc.backends.triton.functions import Function, dictionary, started, table
 from dslc.backends.triton.host import Registry
 from dslc.backends.triton.text import argument
 
@@ -13,7 +13,9 @@ from dslc.autodiff.reverse import gradients
 from dslc.check import program as p
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit, build
+from dslc.ir.namespace import identifier
 from dslc.kernels.prepare import prepared
+from dslc.quoting import literal
 
 TEXT = '''
 class Module(torch.nn.Module):
@@ -21,13 +23,14 @@ class Module(torch.nn.Module):
 
     def __init__(self, seed=0, device=None):
         super().__init__()
-{random}        self.seed = seed  # of the next draws
+        # by hand: torch would refuse names that a torch.nn.Module has for other things, such as `half`
+{random}        self.__dict__["seed"] = seed  # of the next draws
         for name, value in init(seed, device).items():
             owner, last = self.place(name)
-            owner.register_parameter(last, torch.nn.Parameter(value))
+            owner._parameters[last] = torch.nn.Parameter(value)
 {states}        for name, value in init_state(device).items():
 {states}            owner, last = self.place(name)
-{states}            owner.register_buffer(last, value)
+{states}            owner._buffers[last] = value
 
     def place(self, name):
         """The part of the module that holds what a path of the spec means, and its name there."""
@@ -35,14 +38,16 @@ class Module(torch.nn.Module):
         owner = self
         for part in path:
             if part not in owner._modules:
-                owner.add_module(part, torch.nn.Module())
+                owner._modules[part] = torch.nn.Module()
             owner = owner._modules[part]
         return owner, last
 
     def forward(self, {inputs}{seed_argument}):
 {random}        if seed is None:
-{random}            seed, self.seed = self.seed, self.seed + 1
-{states}        state = {name: self.get_buffer(name) for name in STATE}
+{random}            seed = self.__dict__["seed"]
+{random}            self.__dict__["seed"] = seed + 1
+{states}        places = {name: self.place(name) for name in STATE}
+{states}        state = {name: owner._buffers[last] for name, (owner, last) in places.items()}
 {states}        before, after = {name: value.clone() for name, value in state.items()}, {}
         found = Apply.apply({options}{inputs}, *self.parameters())
 {states}        with torch.no_grad():
@@ -78,11 +83,13 @@ class Apply(torch.autograd.Function):
 {modes}        else:
 {modes}            found = {call}
 {one}        found = {call}
-        return tuple(found.values()) if isinstance(found, dict) else (found,)
+        found = tuple(found.values()) if isinstance(found, dict) else (found,)
+{whole}        ctx.mark_non_differentiable(*(x for x in found if not x.is_floating_point()))
+        return found
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx, {cotangents}):
+    def backward(ctx, {backward_arguments}):
         saved = ctx.saved_tensors
         {unpacked}, params = saved[:{count}], dict(zip(ORDER, saved[{count}:]))
 {modes}        if ctx.training:
@@ -107,7 +114,8 @@ def module_parts(registry: Registry, model: p.Instance, forward_draws: bool) -> 
     """The functions of a Module and the text of its class; None for a model that has nothing to differentiate."""
     unit, trained = build(model, "inference"), build(model, "training")
     inputs = [n for n, x in unit.inputs.items() if x.role == "input"]
-    if not inputs or any(x.dtype in WHOLE for x in unit.outputs.values()):
+    floats = [k for k, x in unit.outputs.items() if x.dtype not in WHOLE]
+    if not inputs or not floats:
         return None
     modes = bool(trained.updates) or list(unit.outputs.values()) != list(trained.outputs.values())
     outputs = list(unit.outputs)
@@ -120,7 +128,8 @@ def module_parts(registry: Registry, model: p.Instance, forward_draws: bool) -> 
         with ir.compilation():
             functions.append(adjoint_function(registry, model, build(model, "training"), "adjoint_training"))
     in_order = ", ".join(argument(n) for n in inputs)
-    cotangents = ", ".join(f"d_{k}" for k in outputs)
+    by_output = cotangents_of(unit)
+    cotangents = ", ".join(by_output.values())
     has_states = bool(unit.states)
     at_random = forward_draws or any(f.host.random for f in functions)
 
@@ -134,20 +143,21 @@ def module_parts(registry: Registry, model: p.Instance, forward_draws: bool) -> 
     given = ["training"] if modes else []
     given += (["seed"] if at_random else []) + (["before", "after"] if has_states else [])
     keep = {"modes": modes, "one": not modes, "random": at_random, "states": has_states}
-    keep["updates"] = modes and has_states
+    keep |= {"updates": modes and has_states, "whole": len(floats) < len(outputs)}
     lines = []
     for line in TEXT.strip().splitlines():
         mark = next((k for k in keep if line.startswith(f"{{{k}}}")), None)
         if mark is None or keep[mark]:
             lines.append(line if mark is None else line[len(mark) + 2 :])
     values = {
-        "name": model.name, "inputs": in_order, "cotangents": cotangents, "unpacked": f"({in_order},)",
+        "name": model.name, "inputs": in_order, "unpacked": f"({in_order},)",
         "count": str(len(inputs)), "seed_argument": ", seed=None" if at_random else "",
         "options": "".join(f"{'self.training' if x == 'training' else x}, " for x in given),
         "formals": "".join(f"{x}, " for x in given), "nones": "None, " * len(given),
+        "backward_arguments": ", ".join(by_output.get(k, f"_whole{i}") for i, k in enumerate(outputs)),
         "call": call("forward", forward_draws),
         "back": call("adjoint", by_name["adjoint"].host.random, cotangents),
-        "input_names": repr(inputs).replace("'", '"'), "output_names": repr(outputs).replace("'", '"'),
+        "input_names": literal(inputs), "output_names": literal(outputs),
     }  # fmt: skip
     if modes:
         values["call_training"] = call("forward_training", by_name["forward_training"].host.random)
@@ -158,6 +168,23 @@ def module_parts(registry: Registry, model: p.Instance, forward_draws: bool) -> 
     return functions, text
 
 
+def cotangents_of(unit: Unit) -> dict[str, str]:
+    """The names of the adjoints of outputs that have one: no input has such a name.
+
+    >>> from dslc.ir.nodes import Input
+    >>> cotangents_of(Unit(outputs={"outer.h": Input("h", "input", "f32", ())}))
+    {'outer.h': 'd_outer_h'}
+    """
+    found: dict[str, str] = {}
+    for k, x in unit.outputs.items():
+        if x.dtype not in WHOLE:
+            name = f"d_{identifier(k)}"
+            while name in unit.inputs or name in found.values():
+                name += "_"
+            found[k] = name
+    return found
+
+
 def training_function(registry: Registry, model: p.Instance, unit: Unit) -> Function:
     """The outputs of a model as it is trained, with the next values of its states."""
     results = {**unit.outputs, **{pipeline.STATE + k: v for k, v in unit.updates.items()}}
@@ -166,8 +193,7 @@ def training_function(registry: Registry, model: p.Instance, unit: Unit) -> Func
     names = list(results)
     exact = [k for k, n in enumerate(names) if n.startswith(pipeline.STATE)]
     roots, steps = prepared(list(results.values()), registry.dtype, exact)
-    host, arguments, prologue = started(registry, unit, roots)
-    prologue += bounds(unit, model.inputs)
+    host, arguments, prologue = started(registry, unit, roots, model)
     host.run(steps)
     if host.random:
         arguments.append("seed=0")
@@ -185,21 +211,21 @@ def adjoint_function(registry: Registry, model: p.Instance, unit: Unit, name: st
     for each in pipeline.EARLY.values():
         outputs = each(outputs)
     inputs = [n for n, x in unit.inputs.items() if x.role == "input"]
-    cotangents = {k: ir.intern(ir.Input(f"d_{k}", "input", x.dtype, x.shape)) for k, x in outputs.items()}
+    names = cotangents_of(unit)
+    cotangents = {k: ir.intern(ir.Input(names[k], "input", outputs[k].dtype, outputs[k].shape)) for k in names}
     wanted = [n for n, x in unit.inputs.items() if x.dtype not in WHOLE and x.role != "state"]
-    found = gradients({outputs[k]: cotangents[k] for k in outputs}, [unit.inputs[n] for n in wanted])
+    found = gradients({outputs[k]: cotangents[k] for k in cotangents}, [unit.inputs[n] for n in wanted])
     slopes = dict(zip(wanted, found, strict=True))
     for each in pipeline.LATE.values():
         slopes = each(slopes)
     roots, steps = prepared([slopes[n] for n in wanted], registry.dtype)
     given = replace(unit, inputs={**unit.inputs, **{x.name: x for x in cotangents.values()}})
-    host, arguments, prologue = started(registry, given, roots)
-    prologue += bounds(unit, model.inputs)
+    host, arguments, prologue = started(registry, given, roots, model)
     host.run(steps)
     if host.random:
         arguments.append("seed=0")
-    names = {n: host.tensor(r) for n, r in zip(wanted, roots, strict=True)}
-    epilogue = table("by_param", unit, {n: t for n, t in names.items() if n in unit.params})
-    epilogue.append(f"return by_param, {dictionary({n: t for n, t in names.items() if n in inputs})}")
+    by_name = {n: host.tensor(r) for n, r in zip(wanted, roots, strict=True)}
+    epilogue = table("by_param", unit, {n: t for n, t in by_name.items() if n in unit.params})
+    epilogue.append(f"return by_param, {dictionary({n: t for n, t in by_name.items() if n in inputs})}")
     doc = "The adjoints of parameters and of inputs, by name, from those of the outputs."
     return Function(name, arguments, doc, host, prologue, epilogue)

@@ -223,3 +223,22 @@ def test_as_many_members_share_a_call_whatever_runs_beside_it(module: ModuleType
 def test_an_empty_batch_is_refused(module: ModuleType) -> None:
     with pytest.raises(ValueError, match=r"x: expected at least one entry along each axis, found the shape \(0, 6\)"):
         module.loss_grad_metrics(module.init(), *batch(0), module.init_state())
+
+
+@pytest.mark.point("22")
+def test_many_threads_that_call_a_module_with_many_members_do_not_stand_still(tmp_path: Path) -> None:
+    """Members of a call wait for each other, so they may not wait for threads that other calls hold."""
+    spec = tmp_path / "m.dsl"
+    spec.write_text("model m(x: f32[N, 3]) -> y: [N, 3]:\n    y[n, k] = x[n, k] - mean[m](x[m, k])\n", encoding="utf-8")
+    module = dslc.compile(spec)
+    module.THREADS, module.LEAST_WORK = 8, 0
+    x = np.arange(48, dtype=np.float32).reshape(16, 3)
+    found: list[np.ndarray] = []
+    threads = [threading.Thread(target=lambda: found.append(module.forward({}, x)), daemon=True) for _ in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(found) == 40
+    for y in found:
+        np.testing.assert_allclose(y, x - x.mean(0), rtol=1e-6)

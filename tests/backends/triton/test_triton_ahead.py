@@ -85,7 +85,7 @@ def check_spec(path: Path, folder: Path, known: Path, request: pytest.FixtureReq
         assert not worse, f"{key}: {', '.join(worse)} got worse: {row} instead of {table[key]}"
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", [*SOME[:2], pytest.param(SOME[2], marks=pytest.mark.long)])
 def test_kernels_of_some_specs_compile_for_three_targets(
     name: str, tmp_path: Path, known: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -112,7 +112,7 @@ def test_what_is_compiled_ahead_is_what_is_launched(tmp_path: Path) -> None:
                 assert constants == known[ast.unparse(call.func.value)]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("dtype", [pytest.param("f16", marks=pytest.mark.long), "bf16"])
 def test_kernels_in_16_bits_compile_for_three_targets(dtype: str, tmp_path: Path, known: Path) -> None:
     spec = tmp_path / "block.dsl"
     spec.write_text(
@@ -145,7 +145,8 @@ WIDE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["f32", *(pytest.param(x, marks=pytest.mark.long) for x in ("f64", "bf16"))])
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
 @pytest.mark.parametrize("name", WIDE)
 def test_streams_of_the_widest_rows_compile_for_three_targets(
     name: str, dtype: str, tmp_path: Path, known: Path
@@ -157,6 +158,7 @@ def test_streams_of_the_widest_rows_compile_for_three_targets(
     check(figures(spec, tmp_path, known, kernels, dtype))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "dtype", "words"),
     [

@@ -86,9 +86,9 @@ def check(path: Path, folder: Path, dtype: str, size: int, **settings: object) -
         ("linear/softmax_regression", 3, {}),
         ("transformer/gpt", 3, GPT),
         ("recurrent/gru", 3, {"hidden": 6}),
-        ("recurrent/lru", 5, {}),
-        ("convolution/local", 2, {}),
-        ("mlp/half", 3, {}),
+        pytest.param("recurrent/lru", 5, {}, marks=pytest.mark.long),
+        pytest.param("convolution/local", 2, {}, marks=pytest.mark.long),
+        pytest.param("mlp/half", 3, {}, marks=pytest.mark.long),
     ],
 )  # fmt: skip
 def test_a_module_in_16_bits_agrees_as_far_as_they_go(

@@ -46,6 +46,17 @@ def test_matrices(tmp_path: Path) -> None:
     np.testing.assert_allclose(v.swapaxes(-1, -2) @ v, np.broadcast_to(np.eye(5), v.shape), atol=1e-9)
 
 
+@pytest.mark.point("emitted")
+def test_eigenvalues_are_those_of_the_lower_triangle(tmp_path: Path) -> None:
+    spec = tmp_path / "eigen.dsl"
+    spec.write_text("model m(s: f64[4, 4]) -> (w: [4], v: [4, 4]):\n    w, v = eigh(s)\n", encoding="utf-8")
+    s = np.random.default_rng(3).normal(size=(4, 4))
+    out = triton_module(spec, tmp_path, "f64").forward({}, torch.as_tensor(s))
+    wanted = torch.linalg.eigh(torch.as_tensor(s))
+    torch.testing.assert_close(out["w"], wanted.eigenvalues)
+    torch.testing.assert_close((out["v"] * wanted.eigenvectors).sum(0).abs(), torch.ones(4, dtype=torch.float64))
+
+
 ALONG = """
 model m(x: f64[N, T, K]) -> (s: [N, T, K], p: [N, T, K], u: [N, T, K], o: [N, T, K], g: [N, T, K]):
     s[n, t, k] = cumsum[t](x[n, t, k])

@@ -69,17 +69,24 @@ def test_weights_for_each_pair_of_positions_and_channel_are_never_stored() -> No
     assert shapes and not [s for s in shapes if s.count("T") > 1 and "N" in s]
 
 
-def test_a_value_that_spreads_over_new_axes_is_computed_where_it_is_reduced(tmp_path: Path) -> None:
+SPREAD = """\
+model m(k: f32[N, S, 5], w: f32[T, S]) -> (y: [N, T, 5], z: [N, S, 5], b: [T, S]):
+    a[n, t, s, e] = exp(tanh(k[n, s, e] + w[t, s]))
+    y[n, t, e] = sum[s](a[n, t, s, e])
+    z[n, s, e] = {reduce}[t](a[n, t, s, e])
+    b[t, s] = sum[n, e](a[n, t, s, e])
+"""
+
+
+@pytest.mark.parametrize("reduce", ["sum", "max"])
+def test_a_value_that_spreads_over_new_axes_is_computed_where_it_is_reduced(reduce: str, tmp_path: Path) -> None:
+    """But backward through a maximum: who was the largest is asked of the values themselves, not of copies."""
     spec = tmp_path / "spread.dsl"
-    spec.write_text(
-        "model m(k: f32[N, S, 5], w: f32[T, S]) -> (y: [N, T, 5], z: [N, S, 5], b: [T, S]):\n"
-        "    a[n, t, s, e] = exp(tanh(k[n, s, e] + w[t, s]))\n"
-        "    y[n, t, e] = sum[s](a[n, t, s, e])\n    z[n, s, e] = max[t](a[n, t, s, e])\n"
-        "    b[t, s] = sum[n, e](a[n, t, s, e])\n",
-        encoding="utf-8",
-    )
+    spec.write_text(SPREAD.format(reduce=reduce), encoding="utf-8")
     text = compile_text(spec, "triton")
-    assert not [s for s in re.findall(r"torch\.empty\(\((.*?)\), dtype", text) if s.count(",") > 2]
+    text = text.split("\ndef adjoint")[0] if reduce == "max" else text
+    shapes = re.findall(r"torch\.empty\(\((.*?)\), dtype", text)
+    assert shapes and not [s for s in shapes if s.count(",") > 2]
     check_spec(spec, tmp_path, 4)
 
 

@@ -27,8 +27,8 @@ from test_found_programs import FOUND, written
 from dslc.compiler import compile_text
 from dslc.ir.build import build
 
-#: programs for each construct: about 550 by default, about 2,800 more in the long run
-QUICK, LONG = 6, 30
+#: programs for each construct: about 190 by default, about 3,300 in the long run
+QUICK, LONG = 2, 36
 
 
 def check(program: Program) -> None:
@@ -105,7 +105,8 @@ def test_random_programs(construct: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("construct", CONSTRUCTS)
 def test_many_random_programs(construct: str) -> None:
-    run(construct, LONG, 1)
+    run(construct, LONG // 6, 0)
+    run(construct, LONG - LONG // 6, 1)
 
 
 @pytest.mark.parametrize("what", FOUND)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from triton_modules import ROOT, numpy_module, tensors, triton_module
 
-from tests.incremental.models import LAYERS, NESTED, ROUNDS, STEPS, SUMMARIES, TWO, layer, written
+from tests.incremental.models import BOUNDED, LAYERS, NESTED, ROUNDS, STEPS, SUMMARIES, TWO, layer, written
 from tests.incremental.sequences import Sequence, agree, run_module, sequence
 
 #: some of each kind of entry
@@ -41,6 +41,12 @@ def test_steps_of_every_spec_are_the_whole_run(name: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", LAYERS)
 def test_steps_of_a_layer_are_the_whole_run(name: str, tmp_path: Path) -> None:
     check(sequence(layer(tmp_path, LAYERS[name]), 4), tmp_path)
+
+
+@pytest.mark.point("27")
+@pytest.mark.parametrize("name", ["half of the channels", "channels beyond the edge"])
+def test_a_read_at_a_bounded_distance_needs_no_history(name: str, tmp_path: Path) -> None:
+    check(sequence(layer(tmp_path, BOUNDED[name]), 4), tmp_path)
 
 
 @pytest.mark.parametrize("name", SUMMARIES)

@@ -1,0 +1,53 @@
+"""Names that mean something in a module: inputs and sizes that are called so get another one there."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+
+def _definitions(file: str) -> dict[str, str]:
+    """What a file defines, by name and as text: nothing of it is run here."""
+    text = (Path(__file__).parent / file).read_text(encoding="utf-8")
+    lines = text.splitlines()
+    found: dict[str, str] = {}
+    for node in ast.parse(text).body:
+        match node:
+            case ast.FunctionDef(name=name, decorator_list=marks) | ast.ClassDef(name=name, decorator_list=marks):
+                first = min([node.lineno, *(mark.lineno for mark in marks)]) - 1
+                found[name] = "\n".join(lines[first : node.end_lineno])
+            case ast.Assign(targets=[ast.Name(id=name)]) if name != "DTYPE":  # that of the module counts
+                first = node.lineno - 1
+                while lines[first - 1].startswith("#: "):
+                    first -= 1
+                found[name] = "\n".join(lines[first : node.end_lineno]).replace("  # fmt: skip", "")
+    return found
+
+
+#: functions and constants that a module may contain, by name
+HELPERS = _definitions("team.py") | _definitions("runtime.py")
+
+#: functions that check arguments
+CHECKS = ("entry", "below", "binary", "simplex", "fitting")
+
+#: what functions of a module read or write that is no value of the spec, so that no value is called so
+TAKEN = frozenset({
+    "np", "math", "functools", "seed", "params", "state", "states", "space", "team", "grads",
+    "PARAMS", "STATE", "DTYPE", "FLOAT", *CHECKS, *HELPERS,
+})  # fmt: skip
+
+#: what inputs and sizes are not called either: names of the training step, and of Python, for which values have a rule
+OWN = TAKEN | {
+    "opt", "step", "loss_grad_metrics", "init_state",
+    "ValueError", "dict", "enumerate", "float", "int", "len", "list", "max", "min", "range", "reversed", "slice", "sum",
+    "tuple", "zip",
+}  # fmt: skip
+
+
+def argument(name: str) -> str:
+    """What functions of a module call an input or a size: its own name, unless that means something there.
+
+    >>> argument("x"), argument("np"), argument("np_")
+    ('x', 'np_', 'np__')
+    """
+    return f"{name}_" if name.rstrip("_") in OWN or name.rstrip("_").endswith(("_update", "_of_rows")) else name
