@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import linecache
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -12,25 +13,37 @@ from typing import TYPE_CHECKING, Any
 from dslc.autodiff.reverse import NoDerivative
 from dslc.check import program as p
 from dslc.check.frame import Checker
+from dslc.check.lint import parameter_paths
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Diagnostic, Label, Reporter, SpecError
+from dslc.emitted import sound
 from dslc.frontend import Checked, check_file
 from dslc.ir.build import Refusal
-from dslc.ir.interning import compilation
-from dslc.ops.dtypes import KEPT
+from dslc.ir.interning import TooLarge, compilation
+from dslc.ir.layers import one_by_one
+from dslc.open_sizes import refusals
+from dslc.ops.dtypes import KEPT, is_float
+from dslc.resolve.files import did_you_mean
 from dslc.source import NOWHERE, Span
 
 if TYPE_CHECKING:
     from dslc.backends.triton.host import Registry
 
 
+#: from so many lines on, a module whose loops are written pass by pass is worth a warning
+LONG_MODULE = 2_000
+
+
 def compile_text(
     path: Path, backend: str = "numpy", settings: Mapping[str, object] | None = None, dtype: str = "f32",
-    model: str | None = None, atomic: bool = False, registry: Registry | None = None,
+    model: str | None = None, atomic: bool = False, registry: Registry | None = None, wrt: Iterable[str] = (),
+    warn: Callable[[Diagnostic], None] | None = None,
 ) -> str:  # fmt: skip
-    """The text of the module that a spec compiles to; raises SpecError with all diagnostics.
+    """The text of the module that a spec compiles to; raises SpecError with all diagnostics, and calls `warn` with a
+    warning where a loop makes a long module.
 
-    With `atomic`, Triton kernels may add what is scattered in any order; `registry` is one of Triton kernels to fill.
+    With `atomic`, Triton kernels may add what is scattered in any order; `registry` is one of Triton kernels to fill;
+    `wrt` are inputs by which the loss is differentiated beside the parameters.
     """
     if atomic and backend != "triton":
         raise ValueError("atomic additions are a choice of the backend triton alone")
@@ -44,14 +57,31 @@ def compile_text(
     if checked.program is None:
         raise SpecError(checked.errors)
     instance, train = choose(checked, model)
+    if open_ := refusals(instance if train is None else train.instance):
+        raise SpecError(open_)
+    train = differentiated(instance, train, wrt)
     try:
         options: dict[str, object] = {"atomic": True} if atomic else {}
         options |= {} if registry is None else {"registry": registry}
         with compilation():
-            return str(generate(instance, train, optimizer_of(checked, train), path.name, dtype, **options))
+            text = sound(generate(instance, train, optimizer_of(checked, train), path.name, dtype, **options))
     except (Refusal, NoDerivative, cannot_lower) as reason:
         span = reason.span if reason.span is not None and reason.span.source.text else instance.span
-        raise SpecError([refusal(reason.what, span or NOWHERE, backend)]) from reason
+        raise SpecError([refusal(reason, span or NOWHERE, backend)]) from reason
+
+    if warn is not None:
+        for warning in long_loops(instance if train is None else train.instance, text.count("\n")):
+            warn(warning)
+    return text
+
+
+def long_loops(instance: p.Instance, lines: int) -> list[Diagnostic]:
+    """A warning for the loop with the most passes that are written one by one, if the module is a long one."""
+    loops = one_by_one(instance) if lines > LONG_MODULE else []
+    longest = max(loops, key=lambda x: len(x.passes), default=None)
+    if longest is None or len(longest.passes) < 2:
+        return []
+    return [kinds.LOOP_ONE_BY_ONE(Label(longest.span), passes=len(longest.passes), lines=f"{lines:,}")]
 
 
 def backend_of(name: str) -> tuple[Callable[..., str], type[Any]]:
@@ -69,20 +99,58 @@ def backend_of(name: str) -> tuple[Callable[..., str], type[Any]]:
     raise ValueError(f"there is no backend {name!r}; expected 'numpy' or 'triton'")
 
 
-def refusal(what: str, span: Span, backend: str) -> Diagnostic:
-    return kinds.NOT_COMPILED(Label(span), what=what, backend=backend)
+def refusal(reason: Refusal | NoDerivative | Any, span: Span, backend: str) -> Diagnostic:
+    """What the user is told about a spec that is checked but not compiled."""
+    if isinstance(reason, TooLarge):
+        return kinds.TOO_MANY_OPERATIONS(Label(span), limit=reason.limit)
+    return kinds.NOT_COMPILED(Label(span), what=reason.what, backend=backend)
 
 
 def choose(checked: Checked, name: str | None = None) -> tuple[p.Instance, p.TrainProgram | None]:
-    """The model to compile: the named one, the one that is trained, or the last."""
+    """The model to compile, by its name; a spec with a single model needs none."""
     program = checked.program
     assert program is not None
     if not program.models or (name is not None and name not in program.models):
         known = f"; it has {', '.join(program.models)}" if program.models else ""
         raise ValueError(f"the spec has no model{f' {name}' if name else ''}{known}")
-    trains = {t.instance.name: t for t in program.trains}
-    chosen = name or next((n for n in reversed(program.models) if n in trains), None) or list(program.models)[-1]
-    return program.models[chosen], trains.get(chosen)
+    if name is None and len(program.models) > 1:
+        models = ", ".join(program.models)
+        first = next(iter(program.models))
+        raise ValueError(f"the spec has several models: {models}; name one: --model {first}, in Python model={first!r}")
+    chosen = name or next(iter(program.models))
+    return program.models[chosen], {t.instance.name: t for t in program.trains}.get(chosen)
+
+
+def differentiated(model: p.Instance, train: p.TrainProgram | None, wrt: Iterable[str]) -> p.TrainProgram | None:
+    """The training with the gradients of its loss by inputs; raises ValueError for what has no such gradient."""
+    names = tuple(dict.fromkeys([wrt] if isinstance(wrt, str) else wrt))
+    if not names:
+        return train
+    if train is None:
+        raise ValueError(f"there is no gradient by {_listed(names)}: the spec has no `train` for `{model.name}`")
+    inputs = {tensor.name: tensor for tensor in train.instance.inputs}
+    sizes = {str(s) for tensor in inputs.values() for size in tensor.shape for s in getattr(size, "free_symbols", ())}
+    for name in names:
+        what = f"cannot differentiate by `{name}`"
+        if name in inputs and not is_float(inputs[name].dtype):
+            held = "truth values" if inputs[name].dtype == "bool" else f"whole numbers ({inputs[name].dtype})"
+            raise ValueError(f"{what}: it holds {held}")
+        if name in inputs:
+            continue
+        if name in sizes:
+            raise ValueError(f"{what}: it is a size")
+        if name in model.statics:
+            raise ValueError(f"{what}: it is a number that is fixed when the spec is compiled, not an input")
+        if name in parameter_paths(train.model):
+            raise ValueError(f"{what}: it is a parameter, whose gradient is always there")
+        floats = [n for n, tensor in inputs.items() if is_float(tensor.dtype)]
+        near = did_you_mean(name, floats)
+        raise ValueError(f"{what}: it is no input; {near or f'inputs with a gradient are {_listed(floats)}'}")
+    return replace(train, wrt=names)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"
 
 
 def optimizer_of(checked: Checked, train: p.TrainProgram | None) -> p.Instance | None:
@@ -102,13 +170,14 @@ class KeptSource:
 
 def compile_module(
     path: str | Path, backend: str = "numpy", dtype: str = "f32", model: str | None = None, atomic: bool = False,
-    **settings: object,
+    wrt: Iterable[str] = (), **settings: object,
 ) -> ModuleType:  # fmt: skip
     """Compile a spec and import the result.
 
-    `m = dslc.compile("mlp.dsl", hidden=512)` gives the module that `dslc compile` writes.
+    `m = dslc.compile("mlp.dsl", hidden=512)` gives the module that `dslc compile` writes; with `wrt=["x"]`, the loss is
+    differentiated by the input `x` too.
     """
-    return imported(compile_text(Path(path), backend, settings, dtype, model, atomic), Path(path).stem)
+    return imported(compile_text(Path(path), backend, settings, dtype, model, atomic, wrt=wrt), Path(path).stem)
 
 
 def imported(text: str, name: str) -> ModuleType:

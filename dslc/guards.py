@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from dslc.check import program as p
-from dslc.ir.build import Refusal, Unit
-from dslc.sizes import Size, Symbol
+from dslc.ir.build import Unit
+from dslc.quoting import quoted
+from dslc.sizes import Size, Symbol, show
 
 
 def agreement(unit: Unit, code: Callable[[Size], str], argument: Callable[[str], str] = str) -> list[str]:
@@ -23,22 +23,39 @@ def agreement(unit: Unit, code: Callable[[Size], str], argument: Callable[[str],
             elif not isinstance(size, int) and all(s.name in known for s in size.free_symbols):
                 as_in = f", as in {origin[size.name]}" if isinstance(size, Symbol) and origin[size.name] != name else ""
                 found, wanted = f"{argument(name)}.shape[{axis}]", code(size)
-                text = f"{name}: expected {wanted} = {{{wanted}}} along axis {axis}{as_in}, found {{{found}}}"
+                text = f"{name}: expected {show(size)} = {{{wanted}}} along axis {axis}{as_in}, found {{{found}}}"
                 lines += [f"if {found} != {wanted}:", f'    raise ValueError(f"{text}")']
     return lines
 
 
-def refuse_clashes(text: str, model: p.Instance, names: Iterable[str], fixed: Collection[str]) -> None:
-    """Refuse inputs and sizes whose names mean something in the text of a module: they would hide it there.
+def promises(
+    unit: Unit, instance: p.Instance, code: Callable[[Size], str], argument: Callable[[str], str] = str
+) -> list[str]:
+    """All that every entry of a module checks of its inputs, beside shapes and dtypes, once their sizes have names."""
+    return [
+        *agreement(unit, code, argument),
+        *needs(unit, instance.where, code),
+        *values(unit, instance.inputs, code, argument),
+    ]
 
-    `fixed` are names that functions of the module have for other things; what they call is found in the text.
-    """
-    code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
-    called = set(re.findall(r"(?<![\w.])(?<!def )([A-Za-z_]\w*)\(", code)) | set(re.findall(r"\w+_of_rows\b", code))
-    for name in names:
-        if name in fixed or name in called:
-            span = next((x.span for x in model.inputs if x.name == name), model.span)
-            raise Refusal(f"an input or a size of the name `{name}`, which means something in the module,", span)
+
+def values(
+    unit: Unit, tensors: Iterable[p.Tensor], code: Callable[[Size], str], argument: Callable[[str], str] = str
+) -> list[str]:
+    """Lines that check what a spec says of the entries of inputs: `< V`, `binary`, `simplex`."""
+    lines = []
+    for tensor in tensors:
+        if tensor.name in unit.inputs:
+            given = f"{quoted(tensor.name)}, {argument(tensor.name)}"
+            lines += [] if tensor.below is None else [f"below({given}, {code(tensor.below)})"]
+            lines += [] if tensor.refinement is None else [f"{tensor.refinement}({given})"]
+    return lines
+
+
+def fitting(unit: Unit, has_states: bool, state_dtype: str) -> list[str]:
+    """Lines that compare parameters and states with the tables of the module: names, shapes, dtypes."""
+    lines = ["fitting(params, PARAMS, DTYPE)"] if unit.params else []
+    return [*lines, f"fitting(state, STATE, {state_dtype})"] if has_states else lines
 
 
 def needs(unit: Unit, where: Sequence[p.SizeCondition], code: Callable[[Size], str]) -> list[str]:
@@ -48,11 +65,11 @@ def needs(unit: Unit, where: Sequence[p.SizeCondition], code: Callable[[Size], s
     lines: list[str] = []
     for condition in where:
         sides = [x for x in (condition.left, condition.right) if not isinstance(x, int)]
-        names = sorted({s.name for x in sides for s in x.free_symbols})
+        names = {s.name: code(s) for x in sides for s in sorted(x.free_symbols, key=lambda s: s.name)}
         if all(name in known for name in names):
             left, right, span = code(condition.left), code(condition.right), condition.span
             test = f"({left}) % ({right}) == 0" if condition.op == "%" else f"{left} {condition.op} {right}"
-            text = f"{span.source.name.rsplit('/', 1)[-1]}:{span.line} needs {' '.join(span.text.split())}, found "
-            found = ", ".join(f"{name} = {{{name}}}" for name in names)
-            lines += [f"if not {test}:", f'    raise ValueError({text!r} + f"{found}")']
+            text = f"{span.place} needs {' '.join(span.text.split())}, found "
+            found = ", ".join(f"{name} = {{{names[name]}}}" for name in sorted(names))
+            lines += [f"if not {test}:", f'    raise ValueError({quoted(text)} + f"{found}")']
     return lines

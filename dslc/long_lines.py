@@ -23,15 +23,15 @@ LEVELS = {word: level for level, words in enumerate(OPERATORS) for word in words
 
 #: texts in quotes, brackets, operators, comments
 TOKEN = re.compile(
-    r'[a-z]?"(?:[^"\\]|\\.)*"' + r"|[a-z]?'(?:[^'\\]|\\.)*'" + r"|[()\[\]{}]|, |  # .*"
+    r'[a-z]?"(?:[^"\\]|\\.)*"' + r"|[a-z]?'(?:[^'\\]|\\.)*'" + r"|[()\[\]{}]|, |:|  # .*"
     r"| (?:for|if|else|or|and|in|[=!<>]=|//|[-+*/@%<>&|]|(?:[-+*/@]|//)?=) "
 )
 
 #: what gives a formula a name
 ASSIGNMENT = re.compile(r" (?:[-+*/@]|//)?= ")
 
-#: the name of an argument, which stands before brackets around its value
-KEYWORD = re.compile(r"\w+=(?!=)")
+#: what stands before brackets around a value: the name of an argument, a star, the key of an entry
+KEYWORD = re.compile(r'\w+=(?!=)|\*{1,2}|"[^"\\]*": ')
 
 #: an entry of a dictionary that is one text in quotes, without escapes
 QUOTED = re.compile(r'("[^"]*": )"([^"\\]*)"')
@@ -122,6 +122,8 @@ class _Brackets:
         self.operators: list[tuple[int, re.Match[str]]] = []
         #: where the formula begins that a statement gives a name
         self.named_from = 0
+        #: has it a colon? A slice is no formula: it cannot stand in brackets of its own
+        self.is_slice = False
         depth = start = 0
         self.balanced = True
         for token in TOKEN.finditer(text):
@@ -136,6 +138,8 @@ class _Brackets:
                     self.pairs.append((start, token.start()))
             elif depth == 0 and word in LEVELS:
                 self.operators.append((LEVELS[word], token))
+            elif depth == 0 and word == ":":
+                self.is_slice = True
             elif depth == 0 and ASSIGNMENT.fullmatch(word):
                 self.named_from = token.end()
         self.balanced = self.balanced and depth == 0
@@ -164,12 +168,13 @@ class _Layout:
         if len(line) <= self.width:
             return [line]
         found = _Brackets(text)
+        is_word = not found.operators and not found.pairs and not head.endswith("= ")
+        if not inside and (found.is_slice or is_word):
+            return [line]
         if not found.operators or self.has_one_long_operand(found):
-            return (
-                self.opened(indent, head, found, tail)
-                if inside or opens(found)
-                else self.enclosed(indent, head, found, tail)
-            )
+            if inside or opens(found):
+                return self.opened(indent, head, found, tail, inside)
+            return self.enclosed(indent, head, found, tail)
         if not inside:
             return self.enclosed(indent, head, found, tail)
         return self.listed(indent, found) if found.loosest == COMMA else self.operands(indent, head, found, tail)
@@ -213,7 +218,7 @@ class _Layout:
         first, *rest = _Layout(self.width - 4).formula(indent, head, text, tail, inside=True)
         return [first, *(f"    {line}" for line in rest)]
 
-    def opened(self, indent: int, head: str, found: _Brackets, tail: str) -> list[str]:
+    def opened(self, indent: int, head: str, found: _Brackets, tail: str, inside: bool = False) -> list[str]:
         """What stands between the widest brackets gets lines of its own."""
         pair, text = found.widest(), found.text
         if pair is None or pair[1] - pair[0] < 2:
@@ -228,7 +233,10 @@ class _Layout:
             lines.append(f"{' ' * (indent + 4)}{inner}")
         else:
             lines += self.formula(indent + 4, "", inner, "", inside=True)
-        return [*lines, *self.formula(indent, after[0], after[1:], tail, inside=True)]
+        rest = _Brackets(after[1:])
+        if inside or (opens(rest) and not rest.operators):  # else a statement would end in the middle
+            return [*lines, *self.formula(indent, after[0], after[1:], tail, inside)]
+        return [*lines, f"{' ' * indent}{after}{tail}"]
 
     def quoted(self, indent: int, head: str, text: str, tail: str) -> list[str]:
         """A long text in quotes as several, which Python puts together."""

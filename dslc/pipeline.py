@@ -11,11 +11,13 @@ from dslc.incremental.program import StepProgram, step_program
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit, build, build_train
 from dslc.ir.namespace import tell_apart
+from dslc.ops.dtypes import alike
 from dslc.passes.deviations import drop_deviations
 from dslc.passes.factors import gather_factors
 from dslc.passes.hoist import hoist
 from dslc.passes.inline import inline
 from dslc.passes.merge_scans import merge_scans
+from dslc.passes.operands import part_operands
 from dslc.passes.reuse import reuse_quotients
 from dslc.passes.signs import read_signs
 from dslc.passes.simplify import simplify
@@ -28,7 +30,12 @@ from dslc.stabilise.rewriter import stabilise
 Pass = Callable[[Outputs], dict[str, ir.Tensor]]
 
 #: before differentiation
-EARLY: dict[str, Pass] = {"stabilise": stabilise, "order sums": order_sums, "simplify": simplify}
+EARLY: dict[str, Pass] = {
+    "stabilise": stabilise,
+    "part operands": part_operands,
+    "order sums": order_sums,
+    "simplify": simplify,
+}
 #: after it
 LATE: dict[str, Pass] = {
     "stabilise again": stabilise,
@@ -97,16 +104,24 @@ def evaluation(train: p.TrainProgram) -> Lowered:
 
 
 def training(train: p.TrainProgram) -> Lowered:
-    """Loss, metrics, next states, and the gradients of the loss by the trained parameters."""
+    """Loss, metrics, next states, and the gradients of the loss by the trained parameters and the chosen inputs."""
     unit = build_train(train)
     program = Lowered(unit, {**unit.outputs, **{STATE + k: v for k, v in unit.updates.items()}})
     _run(program, EARLY)
     loss = program.outputs["loss"]
-    wanted = trained(unit, train)
+    wanted = [*trained(unit, train), *train.wrt]
     found = gradients({loss: ones((), loss.dtype)}, [unit.inputs[q] for q in wanted])
-    program.outputs |= {GRADIENT + q: g for q, g in zip(wanted, found, strict=True)}
+    program.outputs |= {GRADIENT + q: _as(g, unit.inputs[q].dtype) for q, g in zip(wanted, found, strict=True)}
     program.stages.append(("differentiate", dict(program.outputs)))
     return _run(program, LATE)
+
+
+def _as(gradient: ir.Tensor, dtype: str) -> ir.Tensor:
+    """A gradient in the dtype of what it is by; f16 and bf16 are for storage, and gradients by such are floats."""
+    kept = dtype if dtype == "f64" else "float"
+    if alike(gradient.dtype, kept):
+        return gradient
+    return ir.comp(gradient.shape, ir.cast(ir.whole(gradient), kept), name=gradient.name)
 
 
 def trained(unit: Unit, train: p.TrainProgram) -> list[str]:

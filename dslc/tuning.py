@@ -174,7 +174,7 @@ def quickest(
 
 def tuned(
     spec: Path, settings: Mapping[str, object], dtype: str, model: str | None, atomic: bool, seconds: float,
-    time_of: Callable[[Callable[[], object]], float] = on_device,
+    time_of: Callable[[Callable[[], object]], float] = on_device, wrt: Sequence[str] = (),
 ) -> str:  # fmt: skip
     """The text of the module of a spec with the constants that are quickest on this machine."""
     import numpy as np
@@ -188,7 +188,7 @@ def tuned(
     from dslc.verification.sample import draw_inputs, open_sizes
 
     registry = Registry(dtype, atomic)
-    text = compile_text(spec, "triton", settings, dtype, model, atomic, registry)
+    text = compile_text(spec, "triton", settings, dtype, model, atomic, registry, wrt)
     instance, train = choose(check_file(spec, settings), model)
     unit = build(instance, "inference") if train is None else build_train(train)
     declared = instance.inputs if train is None else train.instance.inputs
@@ -205,4 +205,5 @@ def tuned(
     function = "forward" if train is None else "loss_grad_metrics"
     calls = [lambda: loaded.call(function, unit, values, 0)]
     chosen = quickest(module, calls, seconds, registry.launched, sizes, time_of)
-    return compile_text(spec, "triton", settings, dtype, model, atomic, Registry(dtype, atomic, choices=chosen))
+    registry = Registry(dtype, atomic, choices=chosen)
+    return compile_text(spec, "triton", settings, dtype, model, atomic, registry, wrt)

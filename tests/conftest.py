@@ -1,9 +1,10 @@
-"""What all tests share: the option `--update-golden`, and the fixture that compares a text with its golden file."""
+"""What all tests share: the option `--update-golden`, golden files, and that all modules made are imported."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,23 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
             assert text == file.read_text(encoding="utf-8")
 
     return compare
+
+
+@pytest.fixture(autouse=True, scope="session")
+def every_module_is_imported() -> Iterator[None]:
+    """A text that cannot be imported fails where it is made, also in tests that look at the text alone.
+
+    Modules for Triton are imported where its interpreter runs; without it they need a device.
+    """
+    from dslc import compiler  # which imports numpy, after its threads are chosen
+
+    sound = compiler.sound
+
+    def imported(text: str) -> str:
+        if "import triton" not in text or ("triton" in sys.modules and os.environ.get("TRITON_INTERPRET") == "1"):
+            compiler.imported(sound(text), "tested")
+        return sound(text)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiler, "sound", imported)
+        yield

@@ -40,6 +40,10 @@ def sample(unit: Unit, rng: np.random.Generator, size: int = 8) -> tuple[dict[st
         else:
             values = rng.normal(size=shape) * 0.3
             inputs[name] = np.abs(values) + 0.05 if node.role == "state" else values
+        if unit.refinements.get(name) == "binary":
+            inputs[name] = rng.integers(0, 2, shape).astype(float)
+        elif unit.refinements.get(name) == "simplex":
+            inputs[name] = rng.dirichlet(np.ones(shape[-1]), shape[:-1])
     return inputs, sizes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import linecache
+import os
 import subprocess
 import sys
 import threading
@@ -83,6 +84,51 @@ def test_the_text_of_a_module_does_not_depend_on_what_was_compiled_before(backen
 @pytest.mark.parametrize("backend", ["numpy", "triton"])
 def test_no_text_of_a_spec_depends_on_what_was_compiled_before(backend: str) -> None:
     assert different(backend, SPECS) == []
+
+
+#: prints a digest of the text of each spec
+DIGESTS = """
+import hashlib, json, sys
+from pathlib import Path
+from dslc.compiler import compile_text
+
+backend, *specs = sys.argv[1:]
+print(json.dumps([hashlib.sha256(compile_text(Path(spec), backend).encode()).hexdigest() for spec in specs]))
+"""
+
+LOOPS = """
+model m(x: f32[N, 4]) -> y: [N, 4]:
+    h = x
+    for l in 0..3:
+        param a, b: [4] ~ normal
+        state s: [4] = 0
+        state t: [4] = 0
+        u[k] = tanh(mean[n](h[n, k]))
+        training:
+            s <- u
+            t <- u
+        h[n, k] = tanh(h[n, k] * u[k] + a[k] + b[k]) + s[k]
+    y = h
+
+train m(x):
+    minimize sum[n, k](m(x)[n, k]^2)
+    using sgd(lr = 0.1)
+"""
+
+
+@pytest.mark.point("B")
+@pytest.mark.parametrize("backend", ["numpy", "triton"])
+def test_the_text_of_a_module_is_the_same_in_every_process(tmp_path: Path, backend: str) -> None:
+    """Sets of texts have another order in each process: nothing may follow it."""
+    (tmp_path / "loops.dsl").write_text(LOOPS, encoding="utf-8")
+    specs = [str(tmp_path / "loops.dsl"), *(x for x in SPECS if Path(x).stem in ("glu", "gcn"))]
+    command = [sys.executable, "-c", DIGESTS, backend, *specs]
+    runs = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONHASHSEED": seed})
+        for seed in "123"
+    ]
+    digests = [json.loads(run.communicate()[0]) for run in runs]
+    assert [spec for spec, *found in zip(specs, *digests, strict=True) if len(set(found)) > 1] == []
 
 
 MODES = """

@@ -56,8 +56,8 @@ class Frame:
         for name, tensor in instance.member_params.items():
             self.values[tensor] = machine.inputs[self.path + name]
         self.run(instance.body)
-        for tensor in instance.exposed:
-            machine.exposed[self.path + tensor.name] = self.values[tensor]
+        for name, tensor in instance.exposed.items():
+            machine.exposed[self.path + name] = self.values[tensor]
         return [self.values[o] for o in instance.outputs]
 
     def set(self, tensor: p.Tensor, value: Tensor) -> None:
@@ -121,7 +121,7 @@ class Frame:
     def is_uniform(self, s: p.Loop) -> bool:
         instance = self.current
         assert instance is not None
-        body = (instance.body, instance.outputs, instance.exposed, instance.backward)
+        body = (instance.body, instance.outputs, [*instance.exposed.values()], instance.backward)
         found = layers.find(instance, s, Counter(layers.tensors_of(body)), [*instance.member_params])
         return not self.steps and found is not None
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from dslc.autodiff import scalar as d
 from dslc.autodiff.support import Known, guarded, support
@@ -32,6 +33,9 @@ BY_RESULT = frozenset(("exp", "exp2", "expm1", "tanh", "sigmoid", "sqrt", "log",
 
 #: their derivatives are numbers
 LINEAR = frozenset(("+", "-", "neg", "select", "cast"))
+
+
+N = TypeVar("N", ir.Comp, ir.Scatter)
 
 
 class NoDerivative(Exception):
@@ -158,7 +162,7 @@ class Reverse:
         body = shift(node.body, count, kept + len(node.reduced))
         seed = guarded(node, ir.whole(cotangent))
         if node.op in ("max", "min"):
-            seed = self.shared_maximum(node, body, seed)
+            seed = self.shared_maximum(node, seed)
         elif node.op == "prod":
             seed = d.mul(seed, self.other_factors(node, body))
         elif node.op not in (None, "sum"):
@@ -210,20 +214,16 @@ class Reverse:
         name = f"{node.name}_slope" if node.name else ""
         return read, ir.comp(node.shape, adjoint, name=name, span=node.span, dtype=node.dtype)
 
-    def shared_maximum(self, node: ir.Comp, body: ir.Scalar, seed: ir.Scalar) -> ir.Scalar:
+    def shared_maximum(self, node: ir.Comp, seed: ir.Scalar) -> ir.Scalar:
         """Every place that reaches the maximum gets an equal share."""
-        kept = len(node.shape)
-        count = len(self.lead)
-        here = ir.read(node, tuple(ir.plain(i) for i in range(kept)))
-        hits = ir.comp(
-            node.shape,
-            ir.op("select", (ir.op("==", (node.body, here), "bool"), d.number(1.0), d.number(0.0)), node.dtype),
-            "sum",
-            node.reduced,
-        )
-        places = tuple(ir.plain(count + i) for i in range(kept))
-        hit = ir.op("==", (body, ir.read(node, places)), "bool")
-        return d.choose(hit, d.div(seed, ir.read(hits, places)), zero(seed.dtype))
+        kept, every = len(node.shape), len(node.shape) + len(node.reduced)
+        body, best = stored(node, (*node.shape, *node.reduced))
+        here = ir.read(best, tuple(ir.plain(i) for i in range(kept)))
+        hit = ir.op("==", (body, here), "bool")
+        one = ir.op("select", (hit, d.number(1.0), d.number(0.0)), node.dtype)
+        hits = ir.read(ir.comp(node.shape, one, "sum", node.reduced), tuple(ir.plain(i) for i in range(kept)))
+        share = d.div(seed, shift(hits, len(self.lead), every))
+        return d.choose(shift(hit, len(self.lead), every), share, zero(seed.dtype))
 
     def other_factors(self, node: ir.Comp, body: ir.Scalar) -> ir.Scalar:
         """The product of all factors but one, so that zeros do no harm."""
@@ -311,13 +311,12 @@ class Reverse:
                 raise NoDerivative(f"`{node.op}=` onto an earlier value", node)
             self.contribute(node.base, cotangent)
         if node.op != "+":
-            at = places[count:]
-            best = ir.read(node, at)
-            hit = ir.op("==", (body, best), "bool")
-            plain_hit = ir.op("==", (node.body, ir.read(node, node.places)), "bool")
-            one = ir.op("select", (plain_hit, d.number(1.0), d.number(0.0)), node.dtype)
+            operand, best = stored(node, node.ranges)
+            hit = ir.op("==", (operand, ir.read(best, node.places)), "bool")
+            one = ir.op("select", (hit, d.number(1.0), d.number(0.0)), node.dtype)
             hits = ir.intern(ir.Scatter(node.shape, node.ranges, node.places, "+", one, None, node.dtype))
-            seed = d.choose(hit, d.div(seed, ir.read(hits, at)), zero(seed.dtype))
+            share = d.div(seed, change.scalar(ir.read(hits, node.places)))
+            seed = d.choose(change.scalar(hit), share, zero(seed.dtype))
         self.reads(node, body, seed, sizes)
 
     # ---- nodes with several values
@@ -328,6 +327,24 @@ class Reverse:
         cotangents = self.part_cotangents.get(node)
         if cotangents:
             rules.visit(self, node, cotangents)
+
+
+#: operations that give the same result however they are computed
+EXACT = frozenset(
+    ("select", "<", "<=", ">", ">=", "==", "!=", "and", "or", "not", "neg", "abs", "relu", "max", "min", "clip", "sign",
+     "stop_grad")
+)  # fmt: skip
+
+
+def stored(node: N, ranges: tuple[Size, ...]) -> tuple[ir.Scalar, N]:
+    """What a maximum runs over, and the maximum: both made of the same numbers, so that one is equal to the other.
+
+    A formula that is computed twice may be rounded in two ways. So its values become a tensor of their own.
+    """
+    if all(s.name in EXACT for s in ir.scalars(node.body) if isinstance(s, ir.Op)):
+        return node.body, node
+    operand = ir.comp(ranges, node.body, name=f"{node.name}_from" if node.name else "", span=node.span)
+    return ir.whole(operand), ir.intern(replace(node, body=ir.whole(operand)))
 
 
 def replaced(root: ir.Scalar, known: Mapping[ir.Scalar, ir.Scalar]) -> ir.Scalar:

@@ -38,7 +38,7 @@ def may_be_infinite(body: ir.Scalar, depth: int = 3) -> bool:
                 if not positive(s.args[0]):
                     return True
             case ir.Op("exp"):
-                if not _shifted(s.args[0]):
+                if not shifted(s.args[0]):
                     return True
             case ir.Op("^"):
                 if not isinstance(s.args[1], ir.Const) or s.args[1].value not in (1, 2, 3, 4):
@@ -52,7 +52,7 @@ def may_be_infinite(body: ir.Scalar, depth: int = 3) -> bool:
     return multiplied and depth > 0 and any(may_be_infinite(x.body, depth - 1) for x in factors)
 
 
-def _shifted(s: ir.Scalar) -> bool:
+def shifted(s: ir.Scalar) -> bool:
     """Is the argument of an exponential a value minus the largest of its kind? Then the exponential is at most 1."""
     return (
         isinstance(s, ir.Op)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,7 +20,7 @@ def spec_files(specs: Iterable[Path]) -> list[Path]:
     """
     files: list[Path] = []
     for spec in specs:
-        if spec.is_dir():
+        if os.path.isdir(spec):  # as that of a Path, but for a name that is too long
             inside = [
                 path
                 for path in sorted(spec.rglob("*.dsl"))
@@ -49,6 +50,11 @@ def setting(text: str) -> tuple[str, object]:
     if re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", value):
         return name, float(value)
     return name, value
+
+
+def names_of(context: click.Context, option: click.Parameter, values: Iterable[str]) -> list[str]:
+    """Names that are given one by one or with commas between them."""
+    return [name.strip() for value in values for name in value.split(",") if name.strip()]
 
 
 SET = click.option(

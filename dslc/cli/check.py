@@ -12,6 +12,7 @@ from dslc.cli.arguments import SET, SPECS, spec_files
 from dslc.cli.output import tell
 
 if TYPE_CHECKING:
+    from dslc.diagnostics.report import Diagnostic
     from dslc.frontend import Checked
 
 #: Of the object that `--json` prints.
@@ -45,6 +46,7 @@ def check(context: click.Context, specs: tuple[Path, ...], settings: dict[str, o
     checked = [(str(path), check_file(path, settings)) for path in spec_files(specs)]
     reporter = Reporter()  # tells once what two specs with a common import both meet
     for _, outcome in checked:
+        outcome.diagnostics += open_parameters(outcome)
         for diagnostic in outcome.diagnostics:
             reporter.add(diagnostic)
     if as_json:
@@ -59,8 +61,19 @@ def check(context: click.Context, specs: tuple[Path, ...], settings: dict[str, o
     context.exit(1 if reporter.errors else 0)
 
 
+def open_parameters(checked: Checked) -> list[Diagnostic]:
+    """The models of a spec whose parameters cannot be made before there are data."""
+    from dslc.open_sizes import refusals
+
+    if not checked.program:
+        return []
+    trained = {train.instance.name: train.instance for train in checked.program.trains}
+    models = {**checked.program.models, **trained}
+    return [refusal for instance in models.values() for refusal in refusals(instance)]
+
+
 def summary(name: str, checked: Checked) -> str:
     """The line that `dslc check` prints for a good spec."""
-    from dslc.diagnostics.render import printable
+    from dslc.quoting import printable
 
     return f"{printable(name)}: ok"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from dslc.cli.arguments import SET
+from dslc.cli.arguments import SET, names_of
 from dslc.cli.output import tell
 from dslc.ops.dtypes import KEPT
 
@@ -18,7 +18,7 @@ BACKENDS = ("numpy", "triton")
 BACKEND = click.option(
     "-b", "--backend", type=click.Choice(BACKENDS), default="numpy", help="What the module computes with."
 )
-MODEL = click.option("--model", metavar="NAME", help="Which model of the spec; by default the one that is trained.")
+MODEL = click.option("--model", metavar="NAME", help="Which model of the spec, if it has several.")
 
 
 @click.command("compile", short_help="Compile a spec to a standalone module.")
@@ -27,6 +27,13 @@ MODEL = click.option("--model", metavar="NAME", help="Which model of the spec; b
 @DTYPE
 @MODEL
 @BACKEND
+@click.option(
+    "--wrt",
+    metavar="INPUT",
+    multiple=True,
+    callback=names_of,
+    help="Differentiate the loss by this input too: `grads` has it by name; may be repeated.",
+)
 @click.option(
     "--atomic", is_flag=True, help="Let Triton kernels add what is scattered in any order: quicker, not repeatable."
 )
@@ -46,7 +53,7 @@ MODEL = click.option("--model", metavar="NAME", help="Which model of the spec; b
 @click.pass_context
 def compile_(
     context: click.Context, spec: Path, settings: dict[str, object], dtype: str, model: str | None, backend: str,
-    atomic: bool, tune: float | None, output: Path | None,
+    wrt: list[str], atomic: bool, tune: float | None, output: Path | None,
 ) -> None:  # fmt: skip
     """Compile SPEC to one Python file that needs NumPy alone, or with -b triton torch and triton.
 
@@ -54,6 +61,7 @@ def compile_(
     Examples:
         dslc compile mlp.dsl -o mlp.py
         dslc compile mlp.dsl --set hidden=512 --dtype f64
+        dslc compile mlp.dsl --wrt x -o mlp.py
 
     The module has init, forward and, where the spec has a `train`, loss_and_grad and train_step.
     """
@@ -67,9 +75,9 @@ def compile_(
     try:
         if tune is not None:
             require_device()
-            text = tuned(spec, settings, dtype, model, atomic, tune)
+            text = tuned(spec, settings, dtype, model, atomic, tune, wrt=wrt)
         else:
-            text = compile_text(spec, backend, settings, dtype, model, atomic)
+            text = compile_text(spec, backend, settings, dtype, model, atomic, wrt=wrt, warn=lambda x: tell([x]))
     except NoDevice as error:
         raise click.ClickException(str(error)) from error
     except SpecError as error:

@@ -68,7 +68,7 @@ def compiled(spec: Path, settings: dict[str, object], dtype: str, model: str | N
     from dslc.compiler import compile_module
 
     checked, instance, train = chosen(spec, settings, model)
-    module = compile_module(spec, "numpy", dtype, model, False, **settings)
+    module = compile_module(spec, "numpy", dtype, model, False, (), **settings)
     return Compiled(checked, instance, train, module, fingerprint(checked, settings, dtype, instance.name))
 
 

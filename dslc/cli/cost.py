@@ -126,7 +126,7 @@ def counted(model: p.Instance, train: p.TrainProgram | None, dtype: str) -> tupl
         made = pipeline.training(train)
     except (Refusal, NoDerivative) as reason:
         span = reason.span if reason.span.source.text else model.span
-        raise SpecError([refusal(reason.what, span, "numpy")]) from reason
+        raise SpecError([refusal(reason, span, "numpy")]) from reason
     first = [*made.values().values(), *made.states().values()]
     return made.unit, costs(first, made.gradients().values(), dtype)
 

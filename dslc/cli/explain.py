@@ -46,7 +46,7 @@ def explanation(code: str, color: bool = False) -> str:
     """What `dslc explain CODE` prints."""
     from dslc.diagnostics.index import example, example_report, wording
     from dslc.diagnostics.kinds import KINDS
-    from dslc.diagnostics.render import printable
+    from dslc.quoting import printable
 
     kind = KINDS[code]
 

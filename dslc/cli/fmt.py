@@ -37,8 +37,8 @@ def fmt(context: click.Context, specs: tuple[Path, ...], check: bool, diff: bool
     "-" reads standard input and writes standard output. A file with syntax errors is reported and left alone,
     and the exit status is 1. A file is replaced in one step, and only if its layout changes.
     """
-    from dslc.diagnostics.render import printable
     from dslc.diagnostics.report import Reporter
+    from dslc.quoting import printable
 
     reporter = Reporter()
     changed = failed = False

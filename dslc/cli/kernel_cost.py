@@ -41,7 +41,7 @@ def kernel_report(
         text = generate(model, train, optimizer_of(checked, train), spec.name, dtype) if resources else ""
     except (Refusal, NoDerivative, CannotLower) as reason:
         span = reason.span if reason.span is not None and reason.span.source.text else model.span
-        raise SpecError([refusal(reason.what, span, "triton")]) from reason
+        raise SpecError([refusal(reason, span, "triton")]) from reason
     known = open_sizes(unit)
     refuse_unknown(sizes, known)
     functions = [f for f in functions if f.name != "evaluate"]

@@ -19,10 +19,12 @@ from dslc.cli.completion import completion
 from dslc.cli.cost import cost
 from dslc.cli.explain import explain
 from dslc.cli.fmt import fmt
+from dslc.cli.library import library
 from dslc.cli.run import run
 from dslc.cli.show import show
 from dslc.cli.train import train
 from dslc.cli.verify import verify
+from dslc.cli.weights import weights
 from dslc.ir.interning import compilation
 
 #: Exit statuses beside 0, 1 (the specs, the data or a run have errors) and 2 (the command line is wrong).
@@ -51,7 +53,7 @@ def cli(context: click.Context) -> None:
     context.with_resource(compilation())  # nodes of an earlier command in this process have the places of another spec
 
 
-for command in (check, compile_, train, run, show, cost, verify, fmt, explain, completion):
+for command in (check, compile_, train, run, weights, show, cost, verify, fmt, library, explain, completion):
     cli.add_command(command)
 
 
@@ -96,7 +98,7 @@ def _report_bug(error: Exception, arguments: list[str]) -> None:
     import traceback
     from importlib.metadata import version
 
-    from dslc.diagnostics.render import printable
+    from dslc.quoting import printable
 
     message = printable(" ".join(str(error).split()))[:300]
     click.echo(f"dslc hit a bug of its own: {type(error).__name__}: {message}".rstrip(": "), err=True)

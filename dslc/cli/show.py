@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import fields
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,7 +115,7 @@ def show_stage(
         raise click.UsageError(str(error)) from error
     except (Refusal, NoDerivative) as reason:
         span = reason.span if reason.span.source.text else instance.span
-        raise SpecError([refusal(reason.what, span, backend)]) from reason
+        raise SpecError([refusal(reason, span, backend)]) from reason
     if line is not None:
         assert checked.file is not None
         text = selected(text, "changes" if why else stage, checked.file.parsed.source, line)
@@ -157,7 +155,7 @@ def dump(root: Node) -> str:
        1      terms +: Name id=x
        1      terms -: Number text=1
     """
-    from dslc.diagnostics.render import printable
+    from dslc.quoting import printable
 
     lines: list[str] = []
     pending: list[tuple[int, str, Node]] = [(0, "", root)]
@@ -199,35 +197,23 @@ def _contents(node: Node) -> tuple[list[str], list[tuple[str, Node]]]:
 # ---- the standard library ------------------------------------------------------------------------
 
 
-def library_sources() -> Iterator[Source]:
-    """The files of the standard library, by name."""
-    from dslc.source import Source
-
-    for file in sorted(resources.files("dslc.std").iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".dsl"):
-            yield Source(f"std/{file.name}", file.read_text(encoding="utf-8"))
-
-
 def library_text(name: str) -> str:
     """The text of a definition of the standard library, with the comment above it, after its file and line."""
     from difflib import get_close_matches
 
-    from dslc.syntax.parser import named_chunks, parse_definition
+    from dslc.library import comment_above, definition
+    from dslc.resolve.files import library_sources
+    from dslc.syntax.parser import named_chunks
 
     names: list[str] = []
     for source in library_sources():
         for found, start, end in named_chunks(source):
             names.append(found)
             if found == name:
-                outcome = parse_definition(source, start, end)
-                assert isinstance(outcome, list), outcome  # the library's own files are checked by the tests
-                (definition,) = outcome
-                line = first = definition.span.line
-                while first > 1 and source.line(first - 1).startswith("#"):
-                    first -= 1
-                last = source.position(definition.span.end)[0]
-                text = "\n".join(source.line(number) for number in range(first, last + 1))
-                return f"# {source.name}:{line}\n{text}"
+                span = definition(source, start, end).span
+                last = source.position(span.end)[0]
+                lines = range(comment_above(source, span.line), last + 1)
+                return "\n".join([f"# {source.name}:{span.line}", *(source.line(number) for number in lines)])
     message = f"no file and no definition of the standard library is called {name!r}"
     near = get_close_matches(name, names)
     raise click.UsageError(f"{message}; did you mean {' or '.join(near)}?" if near else message)

@@ -69,6 +69,14 @@ def _combined(name: str, parts: Sequence[Linear]) -> Linear | None:
     return None
 
 
+def scalar(x: Linear) -> ir.Scalar:
+    """A formula of variables as a scalar."""
+    total: ir.Scalar = ir.intern(ir.SizeOf(x.offset))
+    for n, c in x.terms.items():
+        total = ir.op("+", (ir.op("*", (ir.intern(ir.SizeOf(c)), ir.var(n)), "i64"), total), "i64")
+    return total
+
+
 def highest(x: Linear, sizes: Sequence[Size]) -> Size | None:
     """The largest value over all variables; None when the sign of a coefficient is open or a variable unbounded."""
     total = x.offset
@@ -85,6 +93,17 @@ def highest(x: Linear, sizes: Sequence[Size]) -> Size | None:
 def lowest(x: Linear, sizes: Sequence[Size]) -> Size | None:
     found = highest(x.times(-1), sizes)
     return None if found is None else tidy(-found)
+
+
+def lies_within(x: Linear, sizes: Sequence[Size], least: Size, most: Size | None) -> bool:
+    """Is a formula between two values whatever its variables are? With None, there is no upper one.
+
+    >>> lies_within(Linear({0: 2}, 1), (4,), 0, 7), lies_within(Linear({0: 2}, 1), (4,), 0, 6)
+    (True, False)
+    """
+    low, high = lowest(x, sizes), highest(x, sizes)
+    above = low is not None and FACTS.nonnegative(tidy(low - least))
+    return above and (most is None or (high is not None and FACTS.nonnegative(tidy(most - high))))
 
 
 #: comparison -> from the lowest and the highest difference of its sides: certainly true, certainly false

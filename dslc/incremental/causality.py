@@ -39,7 +39,7 @@ class Reason:
         '`a` looks ahead, for `y`'
         """
         span = self.span
-        where = f" ({span.source.name.rsplit('/', 1)[-1]}:{span.line})" if span.source.text else ""
+        where = f" ({span.place})" if span.source.text else ""
         return f"{self.text}{where}" + ("" if self.of is None else f", for {self.of}")
 
 
@@ -150,10 +150,8 @@ class Causality:
     # ---- why a node is not settled
 
     def _odd_axis(self, node: ir.Node, shapes: Sequence[Sequence[Size]]) -> Reason | None:
-        for size in (s for shape in shapes for s in shape):
-            if self.grows(size) and size != self.length:
-                return self.reason(node, f"has an axis of {show(size)}, which is not the sequence itself")
-        return None
+        found = next((x for shape in shapes if (x := odd_axis(shape, self.length))), "")
+        return self.reason(node, found) if found else None
 
     def _located(self, node: ir.Node, reason: Reason) -> Reason:
         """A reason from the library gets the first line of the spec that it holds for."""
@@ -170,8 +168,8 @@ class Causality:
     def _late(self, node: ir.Node) -> Reason | None:
         match node:
             case ir.Input():
-                several = len(self.axes(node.shape)) > 1
-                return self.reason(node, f"has {show(self.length)} along two axes") if several else None
+                odd = odd_shape(node.shape, self.length)
+                return self.reason(node, odd) if odd else None
             case ir.Comp():
                 return self._comp(node)
             case ir.Scatter():
@@ -322,6 +320,24 @@ class Causality:
         if any(top is not None and FACTS.nonnegative(tidy(-top)) for top in tops):
             return ""
         return "reads positions that are still to come"
+
+
+def odd_axis(shape: Sequence[Size], length: Symbol) -> str:
+    """What is wrong with an axis that grows with the sequence and is another one; empty where none does."""
+    odd = (s for s in shape if s != length and not isinstance(s, int) and length in s.free_symbols)
+    return next((f"has an axis of {show(s)}, which is not the sequence itself" for s in odd), "")
+
+
+def odd_shape(shape: Sequence[Size], length: Symbol) -> str:
+    """What is wrong with the shape of a value that has one element, or one for each position; empty where nothing is.
+
+    >>> from dslc.sizes import symbol
+    >>> S = symbol("S")
+    >>> odd_shape((2, S), S), odd_shape((S, S), S), odd_shape((2, S + 1), S)
+    ('', 'has S along more than one axis', 'has an axis of S + 1, which is not the sequence itself')
+    """
+    several = f"has {show(length)} along more than one axis" if list(shape).count(length) > 1 else ""
+    return odd_axis(shape, length) or several
 
 
 def kept_axes(node: ir.Reshape, length: Size) -> Mapping[int, int]:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dslc.incremental.bounds import FACTS, Linear, highest, lowest
+from dslc.incremental.bounds import FACTS, Linear, highest, lies_within, lowest, scalar
 from dslc.incremental.cache import FOLDS, Cache, Slot, is_costly, without
-from dslc.incremental.causality import RUNNING, Causality, Reason, kept_axes
+from dslc.incremental.causality import RUNNING, Causality, Reason, kept_axes, odd_shape
 from dslc.incremental.folding import folded
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, NotAffine, keep
@@ -75,8 +75,8 @@ def derive(
         axes = causality.axes(node.shape)
         if axes and (reason := causality.late[node]) is not None:
             raise NoStep(reason)
-        if len(axes) > 1 or any(causality.grows(s) and s != length for s in node.shape):
-            raise NoStep(causality.reason(node, f"has {show(length)} along more than one axis"))
+        if odd := odd_shape(node.shape, length):
+            raise NoStep(causality.reason(node, odd))
         if causality.late[node] is not None and causality.fed[node] is False:
             raise NoStep(Reason(f"`{name}` depends on the length only"))
     wanted: Wanted = {}
@@ -155,11 +155,10 @@ class _Derivation:
         (axis,) = self.facts.axes(s.tensor.shape)
         place = s.places[axis]
         reach: Size | None = None
-        if isinstance(place, ir.Affine) and place.mode == "inside" and place.divisor == 1:
-            # before the first position a buffer has 0
-            empty = s.outside is not None and value_given(s.outside, lambda _: None) == 0
-            if empty and self.is_only_outside(s, axis, sizes):
-                reach = highest(Linear({}, self.newest).minus(Linear(dict(place.terms), place.offset)), sizes)
+        if s.outside is not None and isinstance(place, ir.Affine) and place.mode == "inside" and place.divisor == 1:
+            back = Linear({}, self.newest).minus(Linear(dict(place.terms), place.offset))
+            if lies_within(back, sizes, 0, None):
+                reach = highest(back, sizes)
         known = self.reaches.get(s.tensor, 0)
         found = max(known, reach) if isinstance(reach, int) and known is not None else None
         self.grew |= s.tensor not in self.reaches or found != known
@@ -173,15 +172,14 @@ class _Derivation:
         return node, now
 
     def always_inside(self, place: ir.Place, size: Size, sizes: Sequence[Size]) -> bool:
-        """Is a place a variable over the whole axis, or the step of a loop over it?"""
+        """Does a place never leave its axis?"""
         if isinstance(place, ir.At):
             return place.offset == 0 and self.facts.scans[place.step.scan].length == size
-        return isinstance(place, ir.Affine) and any(place is ir.plain(n) and size == x for n, x in enumerate(sizes))
-
-    def is_only_outside(self, s: ir.Read, axis: int, sizes: Sequence[Size]) -> bool:
-        """Are all other places of a read certainly inside?"""
-        pairs = [(x, size) for a, (x, size) in enumerate(zip(s.places, s.tensor.shape, strict=True)) if a != axis]
-        return all(self.always_inside(x, size, sizes) for x, size in pairs)
+        if place.mode != "inside":
+            return True
+        if isinstance(place, ir.Data) or place.divisor != 1:
+            return False
+        return lies_within(Linear(dict(place.terms), place.offset), sizes, 0, tidy(size - 1))
 
     def refuse(self, node: ir.Node, text: str) -> NoStep:
         return NoStep(self.facts.late.get(node) or self.facts.reason(node, text))
@@ -343,15 +341,21 @@ class _Derivation:
             outside = None if s.outside is None else done[s.outside]
             shape = without(s.tensor.shape, now)
             reach = self.reaches.get(s.tensor) if not now else None
+            started: ir.Scalar | None = None
             if reach is not None:
                 (axis,) = self.facts.axes(shape)
                 place = places[axis]
                 assert isinstance(place, ir.Affine)
                 places[axis] = ir.affine(place.terms, tidy(place.offset - self.newest + reach))
-                outside = None
-            if all(self.always_inside(x, size, sizes) for x, size in zip(places, shape, strict=True)):
-                outside = None
-            done[s] = ir.intern(ir.Read(made, tuple(places), s.dtype, outside))  # type: ignore[arg-type]
+                shape = (*shape[:axis], reach + 1, *shape[axis + 1 :])
+                if outside is not None and value_given(outside, lambda _: None) != 0:
+                    # before the first position a buffer has 0
+                    position = scalar(Linear(dict(place.terms), place.offset))
+                    started = ir.op(">=", (position, ir.const(0, "i64")), "bool")
+            inside = all(self.always_inside(x, size, sizes) for x, size in zip(places, shape, strict=True))
+            done[s] = ir.intern(ir.Read(made, tuple(places), s.dtype, None if inside else outside))  # type: ignore[arg-type]
+            if started is not None and outside is not None:
+                done[s] = ir.op("select", (started, done[s], outside), s.dtype)
         return done[root]
 
     def is_now(self, place: ir.Place) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from dslc.check import program as p
 from dslc.incremental.cache import Slot
-from dslc.incremental.causality import Reason
+from dslc.incremental.causality import Reason, odd_shape
 from dslc.incremental.derive import NoStep, derive
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
@@ -33,6 +33,16 @@ class StepProgram:
     starts: dict[str, ir.Tensor]
     #: inputs at one position, by name
     inputs: dict[str, ir.Input] = field(default_factory=dict)
+
+
+def entry_of(size: Symbol) -> str:
+    """The entry of a cache that keeps a size: its name, unless another entry has that.
+
+    >>> from dslc.sizes import symbol
+    >>> [entry_of(symbol(x)) for x in ("N", "length", "length_")]
+    ['N', 'length_', 'length__']
+    """
+    return f"{size.name}_" if size.name.rstrip("_") in RESERVED else size.name
 
 
 def open_sizes(unit: Unit) -> list[Symbol]:
@@ -62,7 +72,7 @@ def step_program(unit: Unit, outputs: Mapping[str, ir.Tensor], model: Span = NOW
     found: list[StepProgram] = []
     reasons: list[Reason] = []
     sizes = open_sizes(unit)
-    reserved = frozenset((*RESERVED, *(s.name for s in sizes)))
+    reserved = frozenset((*RESERVED, *map(entry_of, sizes)))
     for length in sizes:
         try:
             _check_inputs(unit, length)
@@ -89,9 +99,8 @@ def step_program(unit: Unit, outputs: Mapping[str, ir.Tensor], model: Span = NOW
 def _check_inputs(unit: Unit, length: Symbol) -> None:
     """Every input has one position at each step, or none at all; one that no result needs, too."""
     for name, node in unit.inputs.items():
-        growing = [s for s in node.shape if length in getattr(s, "free_symbols", ())]
-        if growing not in ([], [length]):
-            raise NoStep(Reason(f"`{name}` has the sequence along more than one axis, or not as such"))
+        if odd := odd_shape(node.shape, length):
+            raise NoStep(Reason(f"`{name}` {odd}"))
 
 
 def _at_one(node: ir.Input, length: Symbol) -> ir.Input:

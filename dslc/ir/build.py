@@ -12,8 +12,9 @@ from dslc.check.dependence import every_statement
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.expressions import Expressions, every_expression, size_of
-from dslc.ir.layers import Layers, defined, find, loops_in, tensors_of
+from dslc.ir.layers import Layers, defined, equal_passes, loops_in, tensors_of
 from dslc.ir.rewrite import Substitute, zero
+from dslc.ir.steady import part_of
 from dslc.ir.unit import CarriedSequence, Layer, Place
 from dslc.ir.unit import Refusal as Refusal
 from dslc.ir.unit import Unit as Unit
@@ -39,6 +40,8 @@ class Builder(Expressions):
         self.kept: list[p.Tensor] = []
         #: the loops that are built once, the layers that the path stands for, and the stars of the calls inside
         self.layered: dict[p.Loop, Layers] = {}
+        #: how many passes of a loop come before those that are built once, and these as a loop of their own
+        self.rest: dict[p.Loop, tuple[int, p.Loop]] = {}
         self.path_layers: tuple[Layer, ...] = ()
         self.stars: dict[p.CallFunction, dict[int, Layer]] = {}
         self.in_scan = False
@@ -61,6 +64,8 @@ class Builder(Expressions):
         #: by the others: until all is built, these are kept apart
         self.sources: set[p.Tensor] = set()
         self.apart: dict[ir.Part, ir.Tensor] = {}
+        #: the layers that instances around this one have passed on: where the paths in these begin, and their layers
+        self.shared: dict[p.SharedLayer, tuple[str, tuple[Layer, ...]]] = {}
 
     # ---- instances
 
@@ -83,20 +88,24 @@ class Builder(Expressions):
         self.declarations.update({d.tensor: d for d in instance.states})
         for name, tensor in instance.member_params.items():
             self.values[tensor] = Value(self.input(self.path + name, tensor), False)
+        for tensor, (home, name) in instance.passed_params.items():
+            path, around = self.shared[home]
+            self.values[tensor] = Value(self.input(path + name, tensor, layers=around), False)
         self.statements(instance.body)
-        for tensor in instance.exposed:
-            self.unit.outputs[self.path + tensor.name] = self.tensor(tensor)
+        for name, tensor in instance.exposed.items():
+            p.add_result(self.unit.outputs, self.path + name, self.tensor(tensor))
         return [self.tensor(o) for o in instance.outputs]
 
     def find_layers(self, instance: p.Instance) -> None:
         loops = [] if self.in_scan else loops_in(instance.body)
-        body = (instance.body, instance.outputs, instance.exposed, instance.backward, self.kept)
+        body = (instance.body, instance.outputs, [*instance.exposed.values()], instance.backward, self.kept)
         self.mentions = Counter(tensors_of(body))
         fixed = [f.removeprefix(self.path) for f in self.fixed if f.startswith(self.path)]
         for loop in loops:
-            found = find(instance, loop, self.mentions, [*instance.member_params, *fixed])
+            first, found = equal_passes(instance, loop, self.mentions, [*instance.member_params, *fixed])
             if found is not None:
-                self.layered[loop] = found
+                self.layered[found.loop] = found
+                self.rest[loop] = first, found.loop
 
     def parameter(self, declaration: p.ParamDecl, stars: Mapping[int, Layer] | None = None) -> None:
         tensor = declaration.tensor
@@ -180,7 +189,8 @@ class Builder(Expressions):
                     self.statements(statement.training if self.mode == "training" else statement.inference)
                     for after, training, inference in statement.joined:
                         chosen = training if self.mode == "training" else inference
-                        self.set(after, self.values[chosen])
+                        value = self.values[chosen]
+                        self.set(after, Value(_cast(value.tensor, after.dtype), value.lifted))
                 case p.Remat():
                     self.remat(statement)
                 case p.Loop():
@@ -219,8 +229,8 @@ class Builder(Expressions):
         env: dict[p.Index, Place] = {**self.scan_steps, **{i: lift + k for k, i in enumerate(node.indices)}}
         ranges = (*self.mapped, *(size_of(i) for i in node.indices))
         places = (*(ir.plain(k) for k in range(lift)), *(self.place(x, env) for x in node.positions))
-        body = self.scalar(node.value, env)
-        base = None if node.base is None else self.tensor(node.base)
+        body = ir.cast(self.scalar(node.value, env), node.tensor.dtype)
+        base = None if node.base is None else _cast(self.tensor(node.base), node.tensor.dtype)
         shape = (*self.mapped, *node.tensor.shape)
         value = ir.intern(
             ir.Scatter(
@@ -246,7 +256,7 @@ class Builder(Expressions):
         assert node.function is not None
         number = ir.fresh_number()
         step = ir.intern(ir.Step("number", number, 0, "i64", ()))
-        args = [self.tensor(a) for a in node.args]
+        args = [_cast(self.tensor(a), o.dtype) for a, o in zip(node.args, node.outputs, strict=True)]
         axis = len(self.mapped) + node.axis
         length = args[0].shape[axis]
         later = node.function.inputs[len(args) :]
@@ -270,7 +280,7 @@ class Builder(Expressions):
         starts = tuple(ir.comp(x.shape, zero(x.dtype)) for x in now)
         made = ir.intern(ir.Scan(number, length, False, starts, after, after, span=node.span))
         for k, (output, x) in enumerate(zip(node.outputs, now, strict=True)):
-            stacked = ir.intern(ir.Part(made, k, x.dtype, (length, *x.shape), self.named(output.name), node.span))
+            stacked = part_of(made, k, self.named(output.name), node.span)
             shape = (*x.shape[:axis], length, *x.shape[axis:])
             rest = [ir.plain(i) for i in range(len(shape)) if i != axis]
             self.define(output, ir.comp(shape, ir.read(stacked, (ir.plain(axis), *rest)), name=self.named(output.name)))
@@ -308,8 +318,13 @@ class Builder(Expressions):
             else:
                 args.append(value)
         path, layers = self.starred(node.path, self.stars.get(node))
+        if node.shared is not None:
+            outer_path, layers = self.shared[node.shared]
+            path = outer_path + node.path
         inner = self.child(f"{path}." if node.path else self.path, mapped, node.frozen)
         inner.path_layers = layers
+        named_here = dict.fromkeys(node.passed, (self.path, self.path_layers))
+        inner.shared = {**named_here, **self.shared}
         inner.calls = self.next_call(node)
         if node.instance.word == "model":
             inner.label, inner.depth = self.label, self.depth
@@ -371,10 +386,11 @@ class Builder(Expressions):
     def derivative(self, node: p.Derivative) -> None:
         """Derivatives inside a spec; over mapped axes each element has its own."""
         of, wrt = self.tensor(node.of), self.values[node.wrt]
-        if self.mapped and (not wrt.lifted or node.kind in ("jacobian", "hessian")):
-            raise Refusal(f"`{node.kind}` in a function that is mapped over indices", node.span)
+        if self.mapped and not wrt.lifted and node.direction is not None:
+            raise Refusal(f"`{node.kind}` by a value that all elements share, in a function that is mapped,", node.span)
         direction = None if node.direction is None else self.tensor(node.direction)
-        self.define_operation(node.output, derivative(node.kind, of, wrt.tensor, direction))
+        made = derivative(node.kind, of, wrt.tensor, direction, len(self.mapped), not wrt.lifted)
+        self.define_operation(node.output, made)
 
     def scan(self, node: p.Scan) -> None:
         """The body is built for one step; earlier steps of a sequence are carried values."""
@@ -417,9 +433,7 @@ class Builder(Expressions):
         )
         lead = len(self.mapped)
         for k, (carried, result) in enumerate(zip(node.carried, results, strict=True)):
-            stacked = ir.intern(
-                ir.Part(made, k, result.dtype, (length, *result.shape), self.named(carried.tensor.name), node.span)
-            )
+            stacked = part_of(made, k, self.named(carried.tensor.name), node.span)
             axis = lead + carried.axis
             shape = (*result.shape[:axis], length, *result.shape[axis:])
             places = [ir.plain(i) for i in range(len(shape)) if i != axis]
@@ -430,11 +444,14 @@ class Builder(Expressions):
 
     def loop(self, node: p.Loop) -> None:
         """Passes one after the other, or, when they are equal, one pass as the step of a scan over the layers."""
-        layers = self.layered.get(node)
-        if layers is None:
-            for body in node.passes:
-                self.statements(body)
-            return
+        count, rest = self.rest.get(node, (len(node.passes), None))
+        for body in node.passes[:count]:
+            self.statements(body)
+        if rest is not None:
+            self.layers(rest, self.layered[rest])
+
+    def layers(self, node: p.Loop, layers: Layers) -> None:
+        """Equal passes as one scan."""
         number = ir.fresh_number()
         step = ir.intern(ir.Step("number", number, 0, "i64", (), node.name))
         layer = Layer(step, node.first, len(node.passes))
@@ -466,16 +483,14 @@ class Builder(Expressions):
         self.values, self.scan_steps = outer_values, outer_steps
         for k, (_, last) in enumerate(stacked):
             x = results[k]
-            whole = ir.intern(ir.Part(made, k, x.dtype, (layer.count, *x.shape), self.named(last.name)))
+            whole = part_of(made, k, self.named(last.name))
             places = (ir.affine((), layer.count - 1), *(ir.plain(i) for i in range(len(x.shape))))
             self.define(last, ir.comp(x.shape, ir.read(whole, places), name=self.named(last.name)))
         for k, (path, x) in enumerate(updated.items(), len(stacked)):
-            self.unit.updates[path] = ir.intern(ir.Part(made, k, x.dtype, (layer.count, *x.shape), x.name))
+            self.unit.updates[path] = part_of(made, k, getattr(x, "name", ""))
         for first, last in layers.after:
             if first in left_over:
-                j = left_over.index(first)
-                x = carries[j]
-                self.define(last, ir.intern(ir.Part(made, len(results) + j, x.dtype, x.shape, self.named(last.name))))
+                self.define(last, part_of(made, len(results) + left_over.index(first), self.named(last.name)))
 
     def remat(self, node: p.Remat) -> None:
         """What a `checkpoint:` defines is one node with the values that are used outside of it."""
@@ -586,4 +601,6 @@ def _entry(
     inputs = builder.unit.inputs
     for tensor in instance.inputs:
         inputs[tensor.name] = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, tensor.shape))
+        if tensor.refinement is not None:
+            builder.unit.refinements[tensor.name] = tensor.refinement
     return builder, builder.instance(instance, [Value(x, False) for x in inputs.values()])

@@ -82,6 +82,8 @@ class Expressions:
             case p.Constant():
                 return ir.const(e.value, e.dtype)
             case p.SizeValue():
+                if is_float(e.dtype) and (isinstance(e.size, int) or e.size.is_number):
+                    return ir.const(float(e.size), e.dtype)
                 return ir.intern(ir.SizeOf(e.size, e.dtype))
             case p.IndexValue():
                 return self.index_value(env[e.index])

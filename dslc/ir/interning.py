@@ -11,10 +11,33 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from functools import wraps
+from math import inf
 from typing import Any, TypeVar
+
+from dslc.source import NOWHERE, Span
+
+#: how many nodes the program of one function may have on its way through all passes: some eight times what the largest
+#: specs of the repository need, and less than half a minute of work
+MOST_NODES = 150_000
 
 N = TypeVar("N")
 R = TypeVar("R")
+
+
+@dataclass
+class Refusal(Exception):
+    """Something that is checked but that the compiler cannot do, be it yet or at all."""
+
+    what: str
+    span: Span
+
+
+class TooLarge(Refusal):
+    """A program that grows past all bounds, such as a derivative of a derivative of a derivative of ..."""
+
+    def __init__(self, limit: float, span: Span) -> None:
+        self.limit = f"{limit:,}"
+        super().__init__(f"a program of more than {self.limit} operations", span)
 
 
 @dataclass
@@ -25,6 +48,7 @@ class Table:
     #: results of functions of a node
     results: dict[Callable[[Any], Any], dict[Any, Any]] = field(default_factory=dict)
     numbers: int = 0
+    most: float = inf
 
 
 #: by default the nodes of all that runs outside of any compilation, such as a session at a prompt
@@ -38,7 +62,7 @@ def compilation() -> Iterator[None]:
 
     All that works on a program (passes, gradients, backends) must run in the compilation that built it.
     """
-    token = _table.set(Table())
+    token = _table.set(Table(most=MOST_NODES))
     try:
         yield
     finally:
@@ -51,7 +75,10 @@ def intern(node: N) -> N:
     if kind not in _compared:
         _compared[kind] = tuple(f.name for f in fields(node) if f.compare)  # type: ignore[arg-type]
     key = (kind, *[getattr(node, name) for name in _compared[kind]])
-    return _table.get().nodes.setdefault(key, node)  # type: ignore[no-any-return]
+    table = _table.get()
+    if len(table.nodes) > table.most:
+        raise TooLarge(table.most, getattr(node, "span", NOWHERE))
+    return table.nodes.setdefault(key, node)  # type: ignore[no-any-return]
 
 
 def fresh_number() -> int:

@@ -52,6 +52,37 @@ def tensors_of(node: object) -> Iterator[p.Tensor]:
             stack.extend(getattr(x, f.name) for f in fields(x))
 
 
+#: so many passes may differ from the others: the first ones, which start from other values
+MOST_BEFORE = 3
+
+
+def equal_passes(
+    instance: p.Instance, loop: p.Loop, everywhere: Counter[p.Tensor], fixed: Sequence[str]
+) -> tuple[int, Layers | None]:
+    """The passes from some pass on as layers, and how many come before: what starts as a constant has another dtype."""
+    for count in range(min(MOST_BEFORE, len(loop.passes) - 2) + 1):
+        rest = loop if count == 0 else replace(loop, first=loop.first + count, passes=loop.passes[count:])
+        found = find(instance, rest, everywhere, fixed)
+        if found is not None:
+            return count, found
+    return len(loop.passes), None
+
+
+def one_by_one(instance: p.Instance) -> list[p.Loop]:
+    """The loops of a model, and of all that it calls, whose passes are built one after the other."""
+    found: list[p.Loop] = []
+    waiting, seen = [instance], {instance}
+    for each in waiting:
+        mentions = Counter(tensors_of((each.body, each.outputs, each.exposed, each.backward)))
+        loops = loops_in(each.body)
+        found += [x for x in loops if equal_passes(each, x, mentions, [*each.member_params])[1] is None]
+        for child in each.children.values():
+            if child not in seen:
+                seen.add(child)
+                waiting.append(child)
+    return found
+
+
 def find(instance: p.Instance, loop: p.Loop, everywhere: Counter[p.Tensor], fixed: Sequence[str]) -> Layers | None:
     """The loop as layers, or None when its passes must be built one by one.
 
@@ -116,7 +147,7 @@ def _shares_state(body: Sequence[p.Stmt], found: Layers) -> bool:
                 if statement.state not in found.declared:
                     return True
             case p.CallFunction():
-                if statement not in found.calls and _has_state(statement.instance):
+                if (statement not in found.calls and _has_state(statement.instance)) or _borrows(statement.instance):
                     return True
             case p.Remat():
                 if _shares_state(statement.body, found):
@@ -134,8 +165,13 @@ def _has_state(instance: p.Instance) -> bool:
     return bool(instance.states) or any(_has_state(x) for x in instance.children.values())
 
 
+def _borrows(instance: p.Instance) -> bool:
+    """Does a layer call one with a state that it was passed?"""
+    return any(map(_has_state, instance.borrowed)) or any(_borrows(x) for x in instance.children.values())
+
+
 def _exposes(instance: p.Instance) -> bool:
-    return bool(instance.exposed) or any(_exposes(x) for x in instance.children.values())
+    return bool(instance.exposed) or any(_exposes(x) for x in (*instance.children.values(), *instance.borrowed))
 
 
 class _Match:
@@ -145,7 +181,7 @@ class _Match:
         self.found = found
         self.declared = declared
         self.first = found.loop.passes[0]
-        self.own = set(defined(self.first))
+        self.own = dict.fromkeys(defined(self.first))
         #: for each tensor of the first pass, its likes in the later ones
         self.likes: dict[p.Tensor, list[p.Tensor]] = {x: [] for x in self.own}
         self.carried: dict[p.Tensor, p.Tensor] = {}
@@ -186,6 +222,8 @@ class _Match:
                     self.same(x, y)
             case _ if type(a) is not type(b):
                 raise Differ
+            case _ if a is b:
+                pass
             case _ if is_dataclass(a):
                 self.fields(a, b)
             case _ if a != b:

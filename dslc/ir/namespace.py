@@ -84,7 +84,7 @@ class _Namespace:
             for x in node.starts if isinstance(node, ir.Scan) else ir.arguments(node):
                 self.users.setdefault(x, []).append(node)
         self.roots = set(roots)
-        self.kept = {x for scan in self.scans.values() for x in scan.results}
+        self.kept = {x for scan in self.scans.values() for x in scan.results if self.around.get(x, ())[-1:] == (scan,)}
         #: values of time steps whose stacks loops over layers keep
         parts = [(x.of, x.number) for x in self.kept if isinstance(x, ir.Part) and isinstance(x.of, ir.Scan)]
         self.stacked = {x for scan, number in parts for x in scan.results[number : number + 1]}

@@ -22,6 +22,8 @@ def table_lines(unit: Unit, entries: dict[str, str]) -> list[str]:
                 "W": (5,),
             }.items()
         },
+    >>> table_lines(Unit(layers={"a.*": ((0, 2),)}), {"a.*": "(3,)"})
+    ['    **{f"a.{l}": (3,) for l in range(2)},']
     """
     lines: list[str] = []
     done: set[str] = set()
@@ -29,17 +31,20 @@ def table_lines(unit: Unit, entries: dict[str, str]) -> list[str]:
         if path not in unit.layers:
             lines.append(f'    "{path}": {entry},')
             continue
-        stem = path.rpartition("*")[0]
+        stem, _, end = path.rpartition("*")
+        loops = [f"for {v} in range({count})" for v, (_, count) in zip(LOOPS, unit.layers[path], strict=False)]
+        if not end:  # the loop declares it itself
+            lines.append(f"    **{{{layer_path(unit, path, LOOPS)}: {entry} {' '.join(loops)}}},")
+            continue
         if stem in done:
             continue
         done.add(stem)
         layer = layer_path(unit, path, LOOPS).rpartition("}")[0] + "}"
-        lines += ["    **{", f'        {layer}.{{name}}": entry']
-        lines += [f"        for {v} in range({count})" for v, (_, count) in zip(LOOPS, unit.layers[path], strict=False)]
+        lines += ["    **{", f'        {layer}.{{name}}": entry', *(f"        {x}" for x in loops)]
         lines.append("        for name, entry in {")
         for other, inner in entries.items():
-            if other in unit.layers and other.rpartition("*")[0] == stem:
-                lines.append(f'            "{other.rpartition("*")[2][1:]}": {inner},')
+            if other in unit.layers and other.startswith(f"{stem}*.") and "*" not in other.removeprefix(f"{stem}*"):
+                lines.append(f'            "{other.removeprefix(f"{stem}*.")}": {inner},')
         lines += ["        }.items()", "    },"]
     return lines
 

@@ -7,8 +7,8 @@ from typing import Union
 
 from dslc.check import program as p
 from dslc.ir import nodes as ir
+from dslc.ir.interning import Refusal as Refusal
 from dslc.ir.naming import Names
-from dslc.source import Span
 
 #: what an index of the checked program is here: a variable, or the step of a scan
 Place = Union[int, ir.Step]
@@ -19,6 +19,8 @@ class Unit:
     """A program in the IR: named results of named inputs."""
 
     inputs: dict[str, ir.Input] = field(default_factory=dict)
+    #: inputs whose entries are promised to be 0 or 1, or on the simplex
+    refinements: dict[str, str] = field(default_factory=dict)
     outputs: dict[str, ir.Tensor] = field(default_factory=dict)
     #: next values of states
     updates: dict[str, ir.Tensor] = field(default_factory=dict)
@@ -68,11 +70,3 @@ class CarriedSequence:
     axis: int
     reverse: bool
     carries: list[ir.Step] = field(default_factory=list)
-
-
-@dataclass
-class Refusal(Exception):
-    """Something that is checked but that this stage cannot do yet."""
-
-    what: str
-    span: Span

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Change, Substitute, keep, zero
+from dslc.ir.rewrite import Change, Substitute, keep
 from dslc.kernels.sums import every_node
+from dslc.passes import products
 from dslc.sizes import Size
 
 #: what a symbolic size counts for when costs are compared
@@ -150,18 +151,15 @@ def _is_product(s: ir.Scalar) -> bool:
 
 
 def masked(s: ir.Op, kept: int) -> list[Factor]:
-    """`a b if c else 0 = (a if c else 0) b`, with c on the factor that has most of its variables."""
+    """The factors of `a b if c else 0`, with c on some of them; the whole as one factor where that is not possible."""
     parts = factors(s.args[1], kept)
-    test = s.args[0]
-    axes = ir.variables(test)
-    holds = [k for k, f in enumerate(parts) if axes <= f.axes and not f.below]
-    if not holds:
+    above = tuple(f.scalar for f in parts if not f.below)
+    below = tuple(f.scalar for f in parts if f.below)
+    found = products.masked(products.Product(above, below), s.args[0])
+    if found is None:
         return [Factor(s, False, ir.variables(s))]
-    k = holds[0]
-    inner = parts[k].scalar
-    chosen = ir.op("select", (test, inner, zero(inner.dtype)), inner.dtype)
-    parts[k] = Factor(chosen, False, parts[k].axes)
-    return parts
+    chosen = {False: iter(found.above), True: iter(found.below)}
+    return [replace(f, scalar=next(chosen[f.below])) for f in parts]
 
 
 def merged(parts: list[Factor]) -> list[Factor]:

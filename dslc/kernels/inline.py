@@ -197,13 +197,20 @@ class Inlined(Substitute):
                 if all(u in reduced or (isinstance(u, ir.Comp) and u.op and not contraction_sides(u)) for u in users):
                     reduced.add(node)
         found: dict[ir.Node, float] = {}
+        compared = set().union(*(extremes(node) for node in order))
         for node in order:
-            if node in reduced and isinstance(node, ir.Comp):
+            if node in reduced and node not in compared and isinstance(node, ir.Comp):
                 reads = [s.tensor for s in ir.scalars(node.body) if isinstance(s, ir.Read)]
                 of = max((found.get(x, entries(x.shape)) for x in reads), default=0.0)
                 if SPREAD * of <= entries(node.shape):
                     found[node] = of
         return set(found)
+
+
+def extremes(node: ir.Node) -> set[ir.Node]:
+    """The tensors that a formula asks to be equal to others: computed again, they might be rounded in another way."""
+    tests = [s for body in ir.bodies(node) for s in ir.scalars(body) if isinstance(s, ir.Op) and s.name == "=="]
+    return {x.tensor for test in tests for x in ir.scalars(test) if isinstance(x, ir.Read)}
 
 
 #: and a formula of more operations is not computed again at all

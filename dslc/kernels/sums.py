@@ -94,7 +94,7 @@ def gathered(node: ir.Scatter) -> ir.Tensor:
     body = change.scalar(node.body)
     if tests:
         test = tests[0] if len(tests) == 1 else ir.op("and", tests, "bool")
-        body = chosen(node, test, body, rank)
+        body = chosen(node, test, body)
     op = {"+": "sum"}.get(node.op, node.op) if summed else None
     value = ir.comp(node.shape, body, op, tuple(node.ranges[v] for v in summed), node.name, node.span, node.dtype)
     if node.base is None:
@@ -103,13 +103,9 @@ def gathered(node: ir.Scatter) -> ir.Tensor:
     return ir.comp(node.shape, both, name=node.name, span=node.span)
 
 
-def chosen(node: ir.Scatter, test: ir.Scalar, body: ir.Scalar, rank: int) -> ir.Scalar:
-    """The body where the test holds; as a product where that makes the sum a contraction."""
+def chosen(node: ir.Scatter, test: ir.Scalar, body: ir.Scalar) -> ir.Scalar:
+    """The body where the test holds. It is no factor: 0 times a row that is not finite would not be 0."""
     if node.op == "+":
-        body_axes, test_axes = ir.variables(body), ir.variables(test)
-        if node.dtype not in ("i32", "i64", "bool") and any(v < rank and v not in test_axes for v in body_axes):
-            one = ir.const(1.0, node.dtype)
-            return ir.op("*", (ir.op("select", (test, one, zero(node.dtype)), node.dtype), body), node.dtype)
         return ir.op("select", (test, body, zero(node.dtype)), node.dtype)
     if node.dtype in ("i32", "i64"):
         limit = ir.const(-(2**63) if node.op == "max" else 2**63 - 1, node.dtype)

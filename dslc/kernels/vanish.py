@@ -100,7 +100,8 @@ def triangle(kernel: Kernel, members: Sequence[Member]) -> str:
         (">", row, column): "above", ("<=", row, column): "below", ("<", row, column): "below",
         (">=", column, row): "below", (">", column, row): "below",
     }  # fmt: skip
-    tests = {s for m in members for s in ir.scalars(m.body) if isinstance(s, ir.Op) and (s.name, *s.args) in forms}
+    every = [s for m in members for s in ir.scalars(m.body)]
+    tests = dict.fromkeys(s for s in every if isinstance(s, ir.Op) and (s.name, *s.args) in forms)
     for test in tests:
         wanted = {"sum": 0.0, "max": -INF, "argmax": -INF, "min": INF, "argmin": INF}
         if all(value_where_not(m.body, test) == wanted[m.node.op or "sum"] for m in members):

@@ -58,9 +58,10 @@ def _clip(y: ir.Op, a: ir.Scalar) -> Adjoints:
 
 
 def _atan2(y: ir.Op, a: ir.Scalar) -> Adjoints:
-    """d atan2(v, u) = (u dv - v du) / r^2 with r = hypot(u, v), divided by r twice so that r^2 need not exist"""
+    """d atan2(v, u) = (u dv - v du) / r^2 with r = hypot(u, v), divided by r twice: r^2 need not exist; 0 at 0"""
     v, u = y.args
     r = d.call("hypot", u, v)
+    a = d.where(d.compare(">", r, d.number(0.0)), a)
     return d.mul(a, d.div(d.div(u, r), r)), d.neg(d.mul(a, d.div(d.div(v, r), r)))
 
 
@@ -177,7 +178,8 @@ KINKED = (
              edges=(((NAN, 0.0, 1.0), NAN), ((INF, 0.0, 1.0), 1.0), ((-INF, 0.0, 1.0), 0.0)), in_language=True),
     _binary("atan2", "angle of the point (x, y), given as atan2(y, x)", _atan2,
             (((0.0, -1.0), math.pi), ((1.0, 0.0), math.pi / 2), ((NAN, 1.0), NAN)), "np.arctan2({0}, {1})", "atan2",
-            gives="float", tame=False, plain="math.atan2({0}, {1})", triton="atan2({0}, {1})", c="atan2{f}({0}, {1})",
+            gives="float", kinks="0 at the origin", tame=False,
+            plain="math.atan2({0}, {1})", triton="atan2({0}, {1})", c="atan2{f}({0}, {1})",
             in_language=True),
     _binary("hypot", "sqrt(x^2 + y^2)", _hypot,
             (((0.0, 0.0), 0.0), ((INF, NAN), INF), ((NAN, 1.0), NAN), ((-3.0, 4.0), 5.0)), "np.hypot({0}, {1})",

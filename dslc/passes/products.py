@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dslc.autodiff.scalar import is_zero
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.nodes import variables as variables
+from dslc.passes.finite import is_finite
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,9 @@ class Product:
 
 
 def split(body: ir.Scalar, sink: bool = True) -> Product:
-    """The factors of a float product; with `sink`, a condition around it goes to a factor that has all its variables.
+    """The factors of a float product; with `sink`, a condition around it goes to factors that have all its variables.
 
-    select(c, a * b, 0) = select(c, a, 0) * b
+    select(c, a * b, 0) = select(c, a, 0) * b where b is finite
     """
     above: list[ir.Scalar] = []
     below: list[ir.Scalar] = []
@@ -47,7 +48,7 @@ def split(body: ir.Scalar, sink: bool = True) -> Product:
 
 
 def _sink(s: ir.Op) -> ir.Scalar | None:
-    """A product with its condition moved to one factor; None when no factor has all its variables."""
+    """A product with its condition moved to its factors; None where that is not possible."""
     condition, a, b = s.args
     if not is_zero(a) and not is_zero(b):
         return None
@@ -57,15 +58,39 @@ def _sink(s: ir.Op) -> ir.Scalar | None:
     product = split(value)
     if len(product.above) + len(product.below) < 2:
         return None
+    found = masked(product, condition, value is a)
+    return None if found is None else join(found, value.dtype)
+
+
+def masked(product: Product, condition: ir.Scalar, holds: bool = True) -> Product | None:
+    """The product where a condition holds (or does not), 0 elsewhere: the condition stands on factors.
+
+    It goes to factors that have all its variables: to one above the bar, and to those that may be infinite where the
+    product is not wanted. Where another factor may be, a factor 0 would not make the product 0: None.
+    """
     needed = variables(condition)
-    for k, factor in enumerate(product.above):
-        if needed <= variables(factor):
-            zero = ir.const(0.0, factor.dtype)
-            branches = (factor, zero) if value is a else (zero, factor)
-            chosen = ir.op("select", (condition, *branches), factor.dtype)
-            above = (*product.above[:k], chosen, *product.above[k + 1 :])
-            return join(Product(above, product.below, product.negative), value.dtype)
-    return None
+
+    def chosen(factor: ir.Scalar, neutral: float) -> ir.Scalar:
+        other = ir.const(neutral, factor.dtype)
+        return ir.op("select", (condition, *((factor, other) if holds else (other, factor))), factor.dtype)
+
+    first = next((k for k, x in enumerate(product.above) if needed <= variables(x)), None)
+    if first is None:
+        return None
+    above: list[ir.Scalar] = []
+    for k, x in enumerate(product.above):
+        covers = needed <= variables(x)
+        if not covers and not is_finite(x):
+            return None
+        above.append(chosen(x, 0.0) if k == first or (covers and not is_finite(x, data=True)) else x)
+    below: list[ir.Scalar] = []
+    for x in product.below:
+        covers = needed <= variables(x)
+        inverse = ir.op("/", (ir.const(1.0, x.dtype), x), "float")
+        if not covers and not is_finite(inverse):
+            return None
+        below.append(chosen(x, 1.0) if covers and not is_finite(inverse, data=True) else x)
+    return replace(product, above=tuple(above), below=tuple(below))
 
 
 def times(factors: Iterable[ir.Scalar], dtype: str) -> ir.Scalar | None:

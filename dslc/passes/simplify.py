@@ -11,7 +11,8 @@ from dataclasses import replace
 from dslc import decimals
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
-from dslc.passes.products import Product, join, split
+from dslc.ir.rewrite import Change, keep
+from dslc.passes.products import Product, join, split, variables
 from dslc.passes.transform import Outputs, Transform, with_body
 
 
@@ -27,7 +28,8 @@ class _Simplify(Transform):
     def visit(self, node: ir.Node) -> ir.Node:
         match node:
             case ir.Comp():
-                return with_body(node, self.scalar(node.body))
+                found = with_body(node, self.scalar(node.body))
+                return repeated(found) if isinstance(found, ir.Comp) else found
             case ir.Scatter():
                 return ir.intern(replace(node, body=self.scalar(node.body)))
         return node
@@ -35,9 +37,33 @@ class _Simplify(Transform):
     def scalar(self, root: ir.Scalar) -> ir.Scalar:
         for s in ir.scalars(root):
             if s not in self.simple:
-                new = ir.rebuild(s, lambda x: self.simple[x])
+                new = known_number(ir.rebuild(s, lambda x: self.simple[x]))
                 self.simple[s] = simpler(new) if isinstance(new, ir.Op) else new
         return self.simple[root]
+
+
+def repeated(node: ir.Comp) -> ir.Tensor:
+    """sum[k](x) = K x and max[k](x) = x where x does not depend on k."""
+    kept, used = len(node.shape), variables(node.body)
+    left = [k for k in range(len(node.reduced)) if kept + k in used]
+    if node.op not in ("sum", "max", "min") or not is_float(node.dtype) or len(left) == len(node.reduced):
+        return node
+    forms = {n: keep(n) for n in range(kept)} | {kept + k: keep(kept + j) for j, k in enumerate(left)}
+    body = Change(forms).scalar(node.body)
+    for k, size in enumerate(node.reduced):
+        if k not in left and node.op == "sum":
+            body = ir.op("*", (ir.intern(ir.SizeOf(size, "float")), body), node.dtype)
+    reduced = tuple(node.reduced[k] for k in left)
+    return ir.comp(node.shape, body, node.op if left else None, reduced, node.name, node.span, node.dtype)
+
+
+def known_number(s: ir.Scalar) -> ir.Scalar:
+    """The number that a tensor has at all places, for a read of it."""
+    if isinstance(s, ir.Read) and s.outside is None and isinstance(s.tensor, ir.Comp) and is_float(s.dtype):
+        body = s.tensor.body
+        if s.tensor.op is None and isinstance(body, ir.Const) and _number(body) is not None:
+            return ir.const(body.value, s.dtype)
+    return s
 
 
 def simpler(s: ir.Op) -> ir.Scalar:

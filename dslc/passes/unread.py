@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dslc.ir import nodes as ir
+from dslc.ir.steady import steady
 from dslc.passes.transform import Outputs, Transform, everything
 
 
@@ -27,13 +28,15 @@ def drop_unread(outputs: Outputs) -> dict[str, ir.Tensor]:
 
 
 class _Unstacked(Transform):
-    """The stack of all steps of an array that is there as a whole is that array."""
+    """The stack of all steps of an array that is there as a whole is that array; so is what no step changes."""
 
     def visit(self, node: ir.Node) -> ir.Node:
         if isinstance(node, ir.Part) and isinstance(node.of, ir.Scan) and node.number < len(node.of.results):
             whole = stack_of(node.of.results[node.number], node.of)
             if whole is not None and whole.shape == node.shape and whole.dtype == node.dtype:
                 return whole
+        if isinstance(node, ir.Part) and isinstance(node.of, ir.Scan):
+            return steady(node) or node
         return node
 
 

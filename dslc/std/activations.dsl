@@ -66,6 +66,9 @@ fn round_through(x) -> y:
     backward (dy) -> dx:
         dx = dy
 
+# The logarithm of the sum of two exponentials.
+fn logaddexp(a, b) = log(exp(a) + exp(b))
+
 # ---- functions along an axis: softmax[k](x[n, k])
 
 # The logarithm of the sum of exponentials: a smooth maximum.

@@ -32,7 +32,7 @@ fn focal(logits: [..., K], label: i32[...] < K, gamma = 2.0) -> loss: []:
 
 # Hinge loss: how far the margin sign * score stays below 1; sign is -1 or 1.
 fn hinge(score: [...], sign: [...]) -> loss: []:
-    loss = mean[...](max(0, 1 - sign[...] * score[...]))
+    loss = mean[...](relu(1 - sign[...] * score[...]))
 
 # Brier score: squared distance between the probabilities and the one-hot label.
 fn brier(p: [..., K], label: i32[...] < K) -> loss: []:

@@ -14,11 +14,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 import dslc.frontend
-from dslc.cli import show as show_module
 from dslc.cli.arguments import setting, spec_files
 from dslc.cli.main import cli, main
 from dslc.diagnostics.kinds import KINDS
 from dslc.diagnostics.report import SpecError
+from dslc.resolve import files
 from dslc.source import Source
 from dslc.syntax.parser import Parsed
 
@@ -93,7 +93,9 @@ def test_warnings_alone_are_no_failure(good: Path, monkeypatch: pytest.MonkeyPat
     from dslc.source import Span
 
     warning = Diagnostic("W0001", "careful", (Label(Span(Source(str(good), GOOD), 0, 2)),))
-    monkeypatch.setattr(dslc.frontend, "check_file", lambda path, settings: dslc.frontend.Checked(None, [warning]))
+    monkeypatch.setattr(
+        dslc.frontend, "check_file", lambda path, settings: dslc.frontend.Checked(None, None, [warning])
+    )
     result = run("check", good, "--json")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["specs"][0]["ok"] is True
@@ -181,7 +183,7 @@ def test_show_of_a_broken_spec_prints_its_errors(bad: Path) -> None:
 
 def test_show_finds_library_definitions_and_near_misses(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "fn g(x) = x\n\n# Halves.\nfn halve(x) = x / 2   # so\n\nfn k(x) = x\n"
-    monkeypatch.setattr(show_module, "library_sources", lambda: iter([Source("std/a.dsl", text)]))
+    monkeypatch.setattr(files, "library_sources", lambda: iter([Source("std/a.dsl", text)]))
     result = run("show", "halve")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == ["# std/a.dsl:4", "# Halves.", "fn halve(x) = x / 2   # so"]

@@ -52,10 +52,28 @@ LAYERS = {
     "the best so far": "y[n, t, i] = float(argmax[s](x[n, s, i] if s <= t else -inf))",
 }
 
+#: reads at a bounded distance, as `y` of `x` with 4 channels
+BOUNDED = {
+    "half of the channels": "s[n, t: T, c: 2] = (x[n, t-1, 2 + c] else 0)\n"
+    "    y[n, t, i] = x[n, t, i] + s[n, t, i // 2]",
+    "one channel": "y[n, t, i] = x[n, t, i] + (x[n, t-1, 0] else 0)",
+    "channels turned around": "y[n, t, i] = x[n, t, i] + (x[n, t-2, 3 - i] else 0)",
+    "channels around the edge": "y[n, t, i] = x[n, t, i] + (x[n, t-1, wrap(i + 1)] else 0)",
+    "channels beyond the edge": "y[n, t, i] = x[n, t, i] + (x[n, t-1, i + 1] else 1.5)",
+    "channels that are data": "y[n, t, i] = x[n, t, i] + (x[n, t-1, i * i % 4] else 0)",
+    "a window": "y[n, t: T, i] = max[k: 3]((x[n, t-k, i] else -inf))",
+    "a first difference": "y[n, t, i] = x[n, t, i] - (x[n, t-1, i] else 0.5 * x[n, t, 0])",
+    "in a scan": "scan t:\n        h[n, t, i] = 0.5 * h[n, t-1, 3 - i] + x[n, t, i] * (x[n, t-1, 3 - i] else 1)\n"
+    "    start h = 0\n    y = h",
+    "in a loop": "h = x\n    for l in 0..3:\n        h[n, t, i] = h[n, t, i] + (h[n, t-1, 3 - i] else 1)\n    y = h",
+}
+
 #: results for all positions so far, as `y` of `x`
 SUMMARIES = {
     "the last position": "h = x |> gru(4)\n    y = h[:, T-1, :]",
     "a mean": "h = x |> gru(4)\n    y[n, i] = mean[t](h[n, t, i])",
+    "places beyond the end": "h[n, t, i] = cumsum[t](x[n, t, i])\n"
+    "    y[n, i] = h[n, T-1, i] + sum[k: 3]((x[n, T-1+k, i] else 1))",
     "attention pooling": "h = x |> gru(4)\n    a[n, t] = softmax[t](sum[i](h[n, t, i]))\n"
     "    y[n, i] = a[n, t] * h[n, t, i]",
 }

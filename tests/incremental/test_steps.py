@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from dslc import pipeline
 from dslc.compiler import choose, compile_module, compile_text
 from dslc.cost import costs
 from dslc.frontend import check_file
 from dslc.incremental.derive import NoStep
-from tests.incremental.models import LAYERS, NESTED, ROUNDS, STEPS, SUMMARIES, TWO, layer, written
+from tests.incremental.models import BOUNDED, LAYERS, NESTED, ROUNDS, STEPS, SUMMARIES, TWO, layer, written
 from tests.incremental.sequences import ROOT, Sequence, agree, run_module, run_program, sequence
 
 #: specs without one, and why
@@ -92,6 +93,29 @@ def test_entries_of_a_scan_along_another_axis_are_kept_for_each_of_its_steps(tmp
     agree(run_module(run, run.module()), run.expected())
 
 
+@pytest.mark.point("27")
+@pytest.mark.parametrize("name", BOUNDED)
+def test_a_read_at_a_bounded_distance_needs_no_history(name: str, tmp_path: Path) -> None:
+    run = sequence(layer(tmp_path, BOUNDED[name]))
+    assert {x.kind for x in run.step.slots} == {"state"}
+    agree(run_program(run), run.expected())
+    agree(run_module(run, run.module()), run.expected())
+
+
+@pytest.mark.point("27")
+def test_half_of_the_channels_of_the_position_before_are_those_of_torch(tmp_path: Path) -> None:
+    text = "model shift(x: f64[N, T, 8]) -> y: [N, T, 4]:\n    y[n, t: T, c: 4] = (x[n, t-1, 4 + c] else 0)\n"
+    module = compile_module(written(tmp_path, text), dtype="f64")
+    x = np.random.default_rng(0).normal(size=(2, 5, 8))
+    cache = module.init_cache({}, N=2)  # of any length
+    found = []
+    for t in range(5):
+        y, cache = module.step({}, cache, x[:, t])
+        found.append(y)
+    expected = torch.nn.functional.pad(torch.tensor(x)[:, :-1, 4:], (0, 0, 1, 0))
+    np.testing.assert_array_equal(np.stack(found, 1), expected)
+
+
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_a_result_for_the_whole_sequence_is_that_of_the_positions_so_far(name: str, tmp_path: Path) -> None:
     run = sequence(layer(tmp_path, SUMMARIES[name], "[N, O]"))
@@ -143,6 +167,26 @@ def test_a_position_that_the_first_steps_do_not_have_is_refused(tmp_path: Path) 
         "model late(x: f32[N, T, 4]) -> y: [N, 4] where T >= 3:\n    h = x |> gru(4)\n    y = h[:, T-3, :]\n"
     )
     assert "reads position T - 3, which the first steps do not have" in reason(file)
+
+
+@pytest.mark.point("27")
+@pytest.mark.parametrize(("head", "body", "why"), [
+    ("x: f32[N, S, 4]) -> p: [N, S + 1, 4]", "p[n, s: S + 1, i] = (x[n, s-1, i] else 0)",
+     "`p` has an axis of S + 1, which is not the sequence itself (model.dsl:2"),
+    ("x: f32[N, S, 4]) -> p: [N * S, 4]", "h = x |> gru(4)\n    p[(n s), i] = h[n, s, i]",
+     "`p` has an axis of N*S, which is not the sequence itself (model.dsl:3"),
+    ("x: f32[N, S, 4]) -> p: [N, S, S]", "p[n, t, s] = softmax[s](x[n, t, i] * x[n, s, i] if s <= t else -inf)",
+     "`p` has S along more than one axis (model.dsl:2"),
+    ("x: f32[N, S, 4], p: f32[N, S + 1, 4]) -> y: [N, S, 4]", "y[n, s, i] = x[n, s, i] + p[n, s + 1, i]",
+     "`p` has an axis of S + 1, which is not the sequence itself"),
+    ("x: f32[N, S, 4], p: f32[N, S, S]) -> y: [N, S, 4]", "y[n, t, i] = p[n, t, s] * x[n, s, i]",
+     "`p` has S along more than one axis"),
+])  # fmt: skip
+def test_a_shape_without_one_element_for_each_position_is_named_as_it_is(
+    head: str, body: str, why: str, tmp_path: Path
+) -> None:
+    found = reason(written(tmp_path, f"model odd({head}:\n    {body}\n"))
+    assert f"S: {why}" in found
 
 
 # ---- work ------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pytest
 import scipy.special
 import torch
 from dslc.backends.numpy import runtime
-from dslc.backends.numpy.operations import HELPERS
+from dslc.backends.numpy.names import HELPERS
 from samples import load
 
 from dslc.compiler import compile_text

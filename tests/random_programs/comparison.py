@@ -44,9 +44,15 @@ def compare(program: Program, second_order: bool = True) -> None:
         case.check_torch()
         case.check_differences()
         case.check_module()
+        if program.seed % 3 == 0:
+            case.check_dtypes()
         case.check_scaled()
         if second_order:
             case.check_second_order()
+
+
+#: what modules of float32 give for the dtypes of the language
+RESULTS = {"float": "f4", "f32": "f4", "f64": "f8", "f16": "f2", "bf16": "f4", "i32": "i4", "i64": "i8", "bool": "?"}
 
 
 class Case:
@@ -172,6 +178,27 @@ class Case:
         expected = by_path(self.unit, {n: x for n, x in self.expected.items() if n})
         self.check_calls("NumPy module", compiled(self.program.text), {}, expected)
 
+    def check_dtypes(self) -> None:
+        """In a module of float32, results have the dtypes that the spec gives them, whatever numbers met on the way."""
+        module = compiled(self.program.text, "f32")
+        data = [self.values[n] for n, x in self.inputs.items() if x.role == "input"]
+        data = [x.astype(np.float32) if x.dtype == np.float64 else x for x in map(np.asarray, data)]
+        params, states = (
+            {k: np.asarray(x, np.float32) for k, x in by_path(self.unit, {n: self.values[n] for n in names}).items()}
+            for names in ([n for n, x in self.inputs.items() if x.role == role] for role in ("param", "state"))
+        )
+        given = [params, *data, *([states] if states else [])]
+        loss, grads, _, next_states = called(module.loss_grad_metrics, *given, seed=self.program.seed)
+        found = called(module.forward, *given, seed=self.program.seed)
+        outputs = build(self.model).outputs
+        found = found if isinstance(found, dict) else dict.fromkeys(outputs, found)
+        declared = {n: x.dtype for n, x in outputs.items()} | {"the loss": self.unit.outputs["loss"].dtype}
+        given_back = {**found, "the loss": loss}
+        for name, dtype in declared.items():
+            assert np.asarray(given_back[name]).dtype == RESULTS[dtype], f"{name}: {given_back[name].dtype} for {dtype}"
+        for name, value in {**grads, **next_states}.items():
+            assert value.dtype == np.float32, f"{name}: {value.dtype}"
+
     def check_scaled(self) -> None:
         """So does that of the program whose inputs are multiplied by parameters, which are 1.
 
@@ -251,12 +278,12 @@ class Case:
             )
 
 
-def compiled(text: str) -> ModuleType:
-    """The NumPy module of a spec, in float64."""
+def compiled(text: str, dtype: str = "f64") -> ModuleType:
+    """The NumPy module of a spec, in float64 unless told otherwise."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "random.dsl"
         path.write_text(text, encoding="utf-8")
-        code = compile_text(path, dtype="f64")
+        code = compile_text(path, dtype=dtype)
     module = ModuleType("compiled")
     exec(compile(code, "compiled.py", "exec"), module.__dict__)
     return module
