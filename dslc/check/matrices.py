@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from dslc.check import along, brackets, expressions, instance_calls, renaming, wording
@@ -110,6 +111,7 @@ def external(scope: Scope, node: t.Call, name: str, given: list[Given]) -> Val:
         instance_calls.materialise_over(scope, v, order, g.span, "matrix" if i == 0 else "right")
         for i, (g, v) in enumerate(operands)
     )
+    dtype = functools.reduce(promote, (v.dtype for _, v in operands))
     lead = tuple(i.size for i in order)
     n = tensors[0].shape[-1]
     shapes: dict[str, list[tuple[object, ...]]] = {
@@ -118,7 +120,7 @@ def external(scope: Scope, node: t.Call, name: str, given: list[Given]) -> Val:
     }  # fmt: skip
     outputs = tuple(
         frame.new_tensor(
-            name, matrix.dtype, (*lead, *s), span=node.span, origins=tuple((node.span, "") for _ in (*lead, *s))
+            name, dtype, (*lead, *s), span=node.span, origins=tuple((node.span, "") for _ in (*lead, *s))
         )
         for s in shapes[name]
     )

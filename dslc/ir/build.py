@@ -370,9 +370,9 @@ class Builder(Expressions):
         return [ir.intern(ir.Part(made, i, o.dtype, o.shape, o.name, node.span)) for i, o in enumerate(outputs)]
 
     def external(self, node: p.External) -> None:
-        args = tuple(self.tensor(a) for a in node.args)
         shapes = tuple((*self.mapped, *o.shape) for o in node.outputs)
         dtypes = tuple(o.dtype for o in node.outputs)
+        args = tuple(_cast(self.tensor(a), dtypes[0]) for a in node.args)
         made = ir.intern(ir.External(node.op, args, len(self.mapped) + node.mapped, shapes, dtypes, span=node.span))
         for number, output in enumerate(node.outputs):
             part = ir.Part(made, number, output.dtype, shapes[number], self.named(output.name), node.span)

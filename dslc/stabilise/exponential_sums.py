@@ -314,7 +314,8 @@ def _has_shift(exponent: ir.Scalar) -> bool:
             return _is_among(z, shift if isinstance(shift, ir.Op) else see(shift))
         case ir.Op("-", (_, ir.Read(tensor=tensor))):
             # what a scan keeps: of which values it is the largest cannot be seen here
-            return not isinstance(tensor, ir.Comp | ir.Scatter | ir.Input)
+            given = isinstance(tensor, ir.Part) and isinstance(tensor.of, ir.Custom)
+            return not given and not isinstance(tensor, ir.Comp | ir.Scatter | ir.Input)
     return False
 
 

@@ -117,7 +117,7 @@ def test_blocks_without_a_mask_must_divide_what_they_are_along() -> None:
 
 def test_nothing_is_tried_after_the_deadline(tmp_path: Path) -> None:
     module, registry, _ = compiled(SPEC, tmp_path)
-    data = np.zeros((3, 64)), np.ones((3, 10))
+    data = np.zeros((3, 64)), np.full((3, 10), 0.1)
 
     def never(run: Callable[[], object]) -> float:
         raise AssertionError("timed after the deadline")
