@@ -22,7 +22,8 @@ def derivative(
     Along the first `mapped` axes of both every element has its own; `shared`: those of `wrt` are missing, for all
     elements depend on the same one.
     """
-    if isinstance(wrt, ir.Input | ir.Part):  # rules look through other names, and what they pass by has no derivative
+    # rules look through other names, and what they pass by has no derivative
+    if isinstance(wrt, ir.Input | ir.Part | ir.Step):
         of = stabilise({"of": of}, fixed=[wrt])["of"]
     match kind:
         case "grad":

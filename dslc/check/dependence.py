@@ -24,25 +24,31 @@ from dslc.check.program import (
 from dslc.check.renaming import operands
 
 
-def depends(body: list[Stmt], value: Tensor, on: Tensor) -> bool:
+def depends(body: Sequence[Stmt], value: Tensor, on: Tensor) -> bool:
     """Does `value` depend on `on` through the statements so far?"""
-    edges: dict[int, set[int]] = {}
+    return on in sources_of(body, value, on)
+
+
+def sources_of(body: Sequence[Stmt], value: Tensor, parameter: Tensor | None = None) -> set[Tensor]:
+    """All that `value` is computed from by these statements, itself among them.
+
+    The parameter of a layer, as `d.W`, is found in calls of that layer when it is asked for.
+    """
+    edges: dict[Tensor, set[Tensor]] = {}
     for statement in every_statement(body):
-        sources = {id(x) for x in _sources(statement)}
-        if isinstance(statement, CallFunction) and _has_parameter(statement, on):
-            sources.add(id(on))
+        sources = set(_sources(statement))
+        if parameter is not None and isinstance(statement, CallFunction) and _has_parameter(statement, parameter):
+            sources.add(parameter)
         for target in _targets(statement):
-            edges.setdefault(id(target), set()).update(sources)
-    seen: set[int] = set()
-    stack = [id(value)]
+            edges.setdefault(target, set()).update(sources)
+    seen: set[Tensor] = set()
+    stack = [value]
     while stack:
         here = stack.pop()
-        if here == id(on):
-            return True
         if here not in seen:
             seen.add(here)
             stack.extend(edges.get(here, ()))
-    return False
+    return seen
 
 
 def _has_parameter(call: CallFunction, tensor: Tensor) -> bool:

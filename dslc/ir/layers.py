@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 
 from dslc.check import program as p
+from dslc.check.dependence import depends, every_statement, sources_of
 from dslc.ops.dtypes import alike
 from dslc.source import Span
 
@@ -88,7 +89,7 @@ def find(instance: p.Instance, loop: p.Loop, everywhere: Counter[p.Tensor], fixe
 
     `everywhere` counts the mentions of tensors in the whole instance, `fixed` lists paths that are named from outside.
     """
-    if len(loop.passes) < 2 or _separate(loop.passes[0]):
+    if len(loop.passes) < 2 or _separate(loop.passes[0]) or _reaches_back(instance, loop):
         return None
     found = Layers(loop)
     declared: dict[p.Tensor, p.ParamDecl | p.StateDecl] = {}
@@ -119,11 +120,9 @@ def find(instance: p.Instance, loop: p.Loop, everywhere: Counter[p.Tensor], fixe
 
 
 def _separate(body: Sequence[p.Stmt]) -> bool:
-    """Values by which a derivative is taken, and values with names outside, stay apart."""
+    """Values with names outside stay apart."""
     for statement in body:
         match statement:
-            case p.Derivative() | p.Scan():
-                return True
             case p.CallFunction():
                 if _exposes(statement.instance):
                     return True
@@ -135,6 +134,22 @@ def _separate(body: Sequence[p.Stmt]) -> bool:
                     return True
             case p.Loop():
                 if any(_separate(x) for x in statement.passes):
+                    return True
+    return False
+
+
+def _reaches_back(instance: p.Instance, loop: p.Loop) -> bool:
+    """Does a derivative in a pass go through earlier passes, or through what stands before the loop?
+
+    A pass as the step of a scan has what comes from outside as it is. In the first pass and in the second that is the
+    value from before the loop and the one that a pass has left; what depends on either does so in the last one, too.
+    """
+    for body in (*loop.passes[:2], loop.passes[-1]):
+        own = set(defined(body))
+        for taken in every_statement(body):
+            if isinstance(taken, p.Derivative):
+                given = {x for x in sources_of(body, taken.of) if x not in own and x is not taken.wrt}
+                if any(depends(instance.body, x, taken.wrt) for x in given):
                     return True
     return False
 
