@@ -119,9 +119,7 @@ def external(scope: Scope, node: t.Call, name: str, given: list[Given]) -> Val:
         "cholesky": [(n, n)], "eigh": [(n,), (n, n)],
     }  # fmt: skip
     outputs = tuple(
-        frame.new_tensor(
-            name, dtype, (*lead, *s), span=node.span, origins=tuple((node.span, "") for _ in (*lead, *s))
-        )
+        frame.new_tensor(name, dtype, (*lead, *s), span=node.span, origins=tuple((node.span, "") for _ in (*lead, *s)))
         for s in shapes[name]
     )
     frame.emit(External(name, outputs, tensors, len(order), node.span))
