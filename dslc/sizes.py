@@ -132,8 +132,10 @@ def _show(e: Size, level: int) -> str:
         return _show(e, level)
     text = ""
     for monomial, c in sorted(e.terms.items(), key=lambda term: _place(*term)):
-        body = _show_term(monomial, c if c > 0 else -c, 1)
-        text += (f" - {body}" if c < 0 else f" + {body}") if text else (f"-{body}" if c < 0 else body)
+        if text:
+            text += (" - " if c < 0 else " + ") + _show_term(monomial, abs(c), 1)
+        else:
+            text = _show_term(monomial, c, 1)
     return _wrap(text, level > 0)
 
 
@@ -162,7 +164,8 @@ def _show_term(monomial: Monomial, c: Number, level: int) -> str:
 
 def _show_product(number: int, factors: list[tuple[Atom, int]], level: int) -> str:
     if number < 0 and factors:
-        return _wrap(f"-{_show_product(-number, factors, 1)}", level > 1)
+        bare = number == -1 and len(factors) == 1  # -(N // 2) is not (-N) // 2
+        return _wrap(f"-{_show_product(-number, factors, 2 if bare else 1)}", level > 1)
     parts = [] if number == 1 and factors else [str(number)]
     if len(parts) + len(factors) == 1:
         return parts[0] if parts else _show_power(*factors[0], level)

@@ -89,19 +89,21 @@ def simplex(name, value):
 '''
 
 FITTING = '''
-def fitting(values, table, dtype):
-    """Parameters or states must have the names, shapes and dtype of their table."""
+def fitting(values, table, dtype, of=""):
+    """Parameters, states or slots `of` an optimiser must have the names, shapes and dtype of their table."""
+    if not isinstance(values, dict):
+        raise ValueError(f"{of.rstrip('.') or 'params'}: expected a dict of arrays by name, found {type(values).__name__}")
     for name, (shape, *_) in table.items():
         if name not in values:
-            raise ValueError(f"{name} is missing")
+            raise ValueError(f"{of}{name} is missing")
         value = values[name]
         if isinstance(value, np.generic):  # w - 0.1 * d_w is no array where w has no axes
             value = values[name] = np.array(value)
         if not isinstance(value, np.ndarray) or value.shape != shape or value.dtype != dtype:
             found = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
-            raise ValueError(f"{name}: expected {np.dtype(dtype).name} {shape}, found {found}")
+            raise ValueError(f"{of}{name}: expected {np.dtype(dtype).name} {shape}, found {found}")
     if len(values) != len(table):
-        raise ValueError(f"{min(values.keys() - table.keys())} is unknown: expected {', '.join(table)}")
+        raise ValueError(f"{of}{min(values.keys() - table.keys())} is unknown: expected {', '.join(table)}")
 '''
 
 #: functions that check arguments, by name
@@ -354,7 +356,7 @@ def gradient_function(text: ModuleText, train: p.TrainProgram, program: Lowered)
             value = f"{low.tensor(x)}[{', '.join(steps)}]"
             value = f"{value}.copy()" if sharing is None or table == "states" else sharing.added(q, value)
             epilogue.append(f"    {one_of(table, unit, q).format(*steps)} = {value}")
-    metrics = {k: low.tensor(v) for k, v in values.items() if k != "loss"}
+    metrics = {k: result(v, low.tensor(v)) for k, v in values.items() if k != "loss"}
     if sharing is not None:
         metrics = {k: sharing.whole(k, v) for k, v in metrics.items()}
     updates = {k: low.tensor(v) for k, v in states.items() if k not in unit.layers}
@@ -383,7 +385,7 @@ def evaluation_function(text: ModuleText, train: p.TrainProgram, program: Lowere
     low = made.low
     low.run(roots)
     text.used |= low.used
-    metrics = {k: low.tensor(v) for k, v in outputs.items() if k != "loss"}
+    metrics = {k: result(v, low.tensor(v)) for k, v in outputs.items() if k != "loss"}
     if sharing is not None:
         metrics = {k: sharing.whole(k, v) for k, v in metrics.items()}
     shown = "{" + ", ".join(f'"{k}": {v}' for k, v in metrics.items()) + "}"

@@ -74,6 +74,10 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
     step = ["@in_space"] if text.spacious else []
     step.append(f"def train_step({', '.join(['params', 'opt', *inputs, *(['*', 'space'] if text.spacious else [])])}):")
     step.append('    """Loss, gradients and update in one, in place; `opt` also carries the loss and the metrics."""')
+    if unit.params:
+        held = "FLOAT" if text.half else "DTYPE"
+        kept_slots = [*(["param"] if text.half else []), *slots]
+        step += [f'    fitting(opt.get("{s}"), PARAMS, {held}, "opt.{s}.")' for s in kept_slots]
     counted = "step" in needed or text.random or any(re.search(r"\bstep\b", x) for x in hyper.values())
     step.append(f'    {"step = " if counted else ""}opt["step"] = opt["step"] + 1')
     call = ["params", *inputs]
@@ -116,6 +120,7 @@ def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.In
     text.used |= low.used
     step.append("    return params, opt")
     start = ["def init_opt(params, seed=0):", '    """The optimiser before its first step."""']
+    start += ["    fitting(params, PARAMS, DTYPE)"] if unit.params else []
     start.append("    return {")
     start.append('        "step": 0,')
     start.append('        "seed": seed,')

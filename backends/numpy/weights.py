@@ -7,6 +7,7 @@ from dslc.weights.text import FILES as FILES
 SAVE = '''
 def save(params, path):
     """Write parameters to a safetensors file, or to an .npz file."""
+    fitting(params, PARAMS, DTYPE)
     write_arrays(path, params)
 
 
@@ -18,6 +19,7 @@ def load(path):
 SAVE_WITH_STATE = '''
 def save(params, path, state=None):
     """Write parameters and states as safetensors or .npz; without `state`, those before the first step."""
+    fitting(params, PARAMS, DTYPE)
     write_arrays(path, {**params, **(init_state() if state is None else state)})
 
 

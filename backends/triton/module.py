@@ -58,13 +58,11 @@ def generate(
         functions += stepped(registry, model)
     with compilation():
         made = module_parts(registry, model, functions[0].host.random)
-    if made is not None:
-        functions += made[0]
+    functions += made[0]
     blocks = [*tables, *(f.text() for f in functions)]
     if train is not None and optimizer is not None:
         blocks += optimizer_functions(registry, train, optimizer, unit, random)
-    if made is not None:
-        blocks.append(made[1])
+    blocks.append(made[1])
     files = [(SAVE_WITH_STATE if unit.states else SAVE).strip(), STORED.strip()]
     if any("apart(" in block for block in blocks):
         blocks.append(APART)

@@ -119,6 +119,11 @@ def optimizer_functions(
     inputs = [argument(n) for n, x in unit.inputs.items() if x.role == "input"]
     step = [f"def train_step({', '.join(['params', 'opt', *inputs])}):"]
     step.append('    """Loss, gradients and update in one, in place; `opt` also carries the loss and the metrics."""')
+    half = registry.dtype in HALF
+    if unit.params:
+        held = "FLOAT" if half else "DTYPE"
+        kept_slots = [*(["param"] if half else []), *(s.tensor.name for s in optimizer.states)]
+        step += [f'    fitting(opt.get("{s}"), PARAMS, {held}, "opt.{s}.")' for s in kept_slots]
     step.append('    step = opt["step"] = opt["step"] + 1')
     call = ["params", *inputs]
     if unit.states:
@@ -136,14 +141,15 @@ def optimizer_functions(
         step += ["    if not grads:  # no parameter is trained", "        return params, opt"]
     if used_norm:
         step.append("    norm = gradient_norm(grads)")
-    half = registry.dtype in HALF
     kinds = ["params", *(['opt["param"]'] if half else []), "grads", *(f'opt["{s}"]' for s in slots)]
     step.append(f"    table, programs = addresses({UPDATE_BLOCK}, grads, {', '.join(kinds)})")
     launch = ["table", *(["norm"] if used_norm else []), *arguments, "len(grads)"]
     launch += ["TENSORS=triton.next_power_of_2(len(grads))", f"BLOCK={UPDATE_BLOCK}"]
     step += wrapped(f"{kernel_name(optimizer)}[(programs,)](", launch, ")", "    ")
     step.append("    return params, opt")
-    start = ["def init_opt(params, seed=0):", '    """The optimiser before its first step."""', "    return {"]
+    start = ["def init_opt(params, seed=0):", '    """The optimiser before its first step."""']
+    start += ["    fitting(params, PARAMS, DTYPE)"] if unit.params else []
+    start.append("    return {")
     start += ['        "step": 0,', '        "seed": seed,']
     if half:
         start.append("        # parameters as the update sees them: small steps would be lost in 16 bits")

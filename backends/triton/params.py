@@ -20,6 +20,7 @@ from dslc.kernels.inline import inlined
 SAVE = '''
 def save(params, path):
     """Write parameters to a safetensors file, or to an .npz file."""
+    fitting(params, PARAMS, DTYPE)
     write_arrays(path, file_arrays(path, params))
 
 
@@ -31,6 +32,7 @@ def load(path, device=None):
 SAVE_WITH_STATE = '''
 def save(params, path, state=None):
     """Write parameters and states as safetensors or .npz; without `state`, those before the first step."""
+    fitting(params, PARAMS, DTYPE)
     write_arrays(path, file_arrays(path, {**params, **(init_state() if state is None else state)}))
 
 
@@ -96,19 +98,23 @@ def entry(name, value, dtype, shape, device):
     return value.to(dtype).contiguous()
 
 
-def fitting(values, table, dtype):
+def fitting(values, table, dtype, of=""):
     """Kernels read tensors as they lie in memory: those of a table must have its shapes, row by row, in one dtype."""
+    if not isinstance(values, dict):
+        raise ValueError(f"{of.rstrip('.') or 'params'}: expected a dict of tensors by name, found {type(values).__name__}")
     for name, (shape, *_) in table.items():
         if name not in values:
-            raise ValueError(f"{name} is missing")
+            raise ValueError(f"{of}{name} is missing")
         value = values[name]
+        if not isinstance(value, torch.Tensor):
+            raise ValueError(f"{of}{name}: expected {str(dtype)[6:]} {shape}, found {type(value).__name__}")
         if tuple(value.shape) != shape or value.dtype != dtype:
             found = f"{str(value.dtype)[6:]} {tuple(value.shape)}"
-            raise ValueError(f"{name}: expected {str(dtype)[6:]} {shape}, found {found}")
+            raise ValueError(f"{of}{name}: expected {str(dtype)[6:]} {shape}, found {found}")
         if not value.is_contiguous():
-            raise ValueError(f"{name}: expected a contiguous tensor, found the strides {value.stride()}")
+            raise ValueError(f"{of}{name}: expected a contiguous tensor, found the strides {value.stride()}")
     if len(values) != len(table):
-        raise ValueError(f"{min(values.keys() - table.keys())} is unknown: expected {', '.join(table)}")
+        raise ValueError(f"{of}{min(values.keys() - table.keys())} is unknown: expected {', '.join(table)}")
 
 
 def below(name, value, limit):

@@ -110,13 +110,23 @@ OUTPUTS = {output_names}
 WHOLE = ("i32", "i64", "bool")
 
 
-def module_parts(registry: Registry, model: p.Instance, forward_draws: bool) -> tuple[list[Function], str] | None:
-    """The functions of a Module and the text of its class; None for a model that has nothing to differentiate."""
+#: in the place of the class, where there is nothing to differentiate
+NONE = '''
+def Module(*options, **others):
+    """There is none for {name}: {why}."""
+    raise TypeError({message})
+'''
+
+
+def module_parts(registry: Registry, model: p.Instance, forward_draws: bool) -> tuple[list[Function], str]:
+    """The functions of a Module and the text of its class."""
     unit, trained = build(model, "inference"), build(model, "training")
     inputs = [n for n, x in unit.inputs.items() if x.role == "input"]
     floats = [k for k, x in unit.outputs.items() if x.dtype not in WHOLE]
     if not inputs or not floats:
-        return None
+        why = "it has no inputs" if not inputs else "its outputs are whole numbers, which have no gradient"
+        message = literal(f"{model.name} has no torch.nn.Module, for {why}: call forward")
+        return [], NONE.strip().replace("{name}", model.name).replace("{why}", why).replace("{message}", message)
     modes = bool(trained.updates) or list(unit.outputs.values()) != list(trained.outputs.values())
     outputs = list(unit.outputs)
     # each in a compilation of its own, so that a value has the name of its statement in all of them

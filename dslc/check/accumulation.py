@@ -204,6 +204,11 @@ def update(frame: Frame, node: t.Update) -> None:
             frame.report(kinds.UPDATE_TARGET(Label(node.target.span), name=node.target.name, help=help))
         return
     assert isinstance(state, Tensor)
+    if frame.scans:
+        name, step = node.target.name, frame.scans[-1].node.name
+        help = f"carry a value with the index `{step}`, `start` it with `{name}`, and update `{name}` below the scan"
+        frame.report(kinds.STATE_IN_STEPS(Label(node.span), name=name, where="in each step of a scan", help=help))
+        return
     like = Label(state.span.first_line, f"shape {frame.show_shape(state.shape)}")
     next_name = f"{node.target.name}_next"
     value = binding.define_value(

@@ -93,8 +93,11 @@ def concat(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> 
     for argument in given:
         index = frame.new_index(name, None, span)
         scope.levels.append({name: (index,)})
+        before = len(scope.reads)
         val = argument.value(scope)
         scope.levels.pop()
+        if index.size is None:
+            scope.infer_ranges(scope.reads[before:])
         if val.poisoned or (val.dtype != "bool" and not expressions.numbers(scope, [(argument.node, val)], "concat")):
             return NOTHING
         if index not in val.free:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from dslc.check import along, call_arguments, calls, expressions, static_values, wording
@@ -229,7 +229,7 @@ def axis_function(scope: Scope, node: t.Call, callee: t.Access, function: Functi
         indices = free_indices(scope, [(n, None, s) for n, _, s in names])
         if indices is None or any(g.val is not None and g.val.poisoned for g in known):
             return NOTHING
-        if not _depends(scope, known, indices, target.name):
+        if not _depends(scope, known, indices, target.name, {n for n, bound, _ in names if bound is not None}):
             return NOTHING
         return calls.call_defined(scope, node, function, known, None, tuple(indices))
     with Bound(scope, names) as bound:
@@ -240,7 +240,7 @@ def axis_function(scope: Scope, node: t.Call, callee: t.Access, function: Functi
         indices = bound.indices()
         if any(g.val is not None and g.val.poisoned for g in known) or not bound.good:
             return NOTHING
-        if not _depends(scope, known, indices, target.name):
+        if not _depends(scope, known, indices, target.name, {i.name for i in indices if i.size is not None}):
             return NOTHING
         return calls.call_defined(scope, node, function, known, None, tuple(indices))
 
@@ -253,13 +253,33 @@ def _is_number_formal(function: FunctionValue, place: int, given: Given) -> bool
     return formal is not None and not (isinstance(formal.kind, t.KindWord) and formal.kind.word in ("fn", "layer"))
 
 
-def _depends(scope: Scope, known: Sequence[Given], indices: Sequence[Index], name: str) -> bool:
+def _depends(
+    scope: Scope, known: Sequence[Given], indices: Sequence[Index], name: str, ranged: Collection[str]
+) -> bool:
+    """Does an argument use each index that a function works along, or has that a range of its own and none is whole?"""
+    whole = next((g for g in known if g.val is not None and g.val.axes), None)
     for index in indices:
-        if not any(g.val is not None and index in g.val.free for g in known) and index.size is None:
+        used = any(g.val is not None and index in g.val.free for g in known)
+        if not used and (whole is not None or index.name not in ranged):
             scope.failed.add(index)
-            scope.frame.report(kinds.UNUSED_BOUND_INDEX(Label(index.span), name=index.name or "...", function=name))
+            help = None if whole is None else _indexed(scope, whole, index, name)
+            report = kinds.UNUSED_BOUND_INDEX(Label(index.span), name=index.name or "...", function=name, help=help)
+            scope.frame.report(report)
             return False
     return True
+
+
+def _indexed(scope: Scope, given: Given, index: Index, function: str) -> str:
+    """Advice to index an argument that is a whole tensor: `softmax[k](h[i, k])`."""
+    assert given.val is not None
+    scope.unreduced.add(index.name)
+    names = [name for name in scope.names if name in scope.kept]
+    if len(names) != len(given.val.axes) or index.name not in names:
+        names = [*wording.letters(len(given.val.axes) - 1, scope.frame, [index.name]), index.name]
+    axes, text = ", ".join(names), given.span.text
+    here = f"`{function}[{index.name}]({text if text.isidentifier() else 'h'}[{axes}])`"
+    here += "" if scope.kept else f", with `[{axes}]` on the left, too"
+    return f"index the argument: {here}" if text.isidentifier() else f"write `h = {text}` on a line before, and {here}"
 
 
 def draw(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list[Given]) -> Val:

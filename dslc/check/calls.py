@@ -6,10 +6,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dslc.check import brackets, call_arguments, derivatives, expressions, instance_calls, matrices, wording
+from dslc.check.dependence import every_statement
+from dslc.check.frame import Frame
 from dslc.check.indices import Scope
-from dslc.check.program import Apply, Index, Tensor
+from dslc.check.program import Apply, Constant, Define, Expr, Index, Read, Tensor
 from dslc.check.sums import Placement, collect_index_names
-from dslc.check.values import NOTHING, FunctionValue, Poison, Ratio, Shared, Static, StaticValue, Val, exact, is_float
+from dslc.check.values import (
+    NOTHING,
+    FunctionValue,
+    Poison,
+    Ratio,
+    Shared,
+    Static,
+    StaticValue,
+    Val,
+    exact,
+    is_float,
+    is_int,
+)  # fmt: skip
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import ALONG_AXIS, CASTS, DERIVATIVES, DRAWS, EXTERNALS, REDUCTIONS, SCALAR_OPS
@@ -123,14 +137,44 @@ def _fold_extreme(name: str, values: Sequence[StaticValue | None]) -> StaticValu
     return Ratio(folded) if any(isinstance(v, Ratio) for v in values) else folded
 
 
+#: operations that make a number whole, and those that give whole numbers for whole numbers
+ROUNDING, KEEPS_WHOLE = ("round", "floor", "ceil", "trunc"), ("+", "-", "*", "neg", "abs", "min", "max", "clip", "sign")
+
+
+def _is_rounded(frame: Frame, root: Expr) -> bool:
+    """Was a float made whole, perhaps under a name: `i = floor(p)`, then `i32(i)`, or `i32(max(i, 0))`?"""
+    every = (x for body in (frame.body, *frame.enclosing) for x in every_statement(body))
+    defined = {x.tensor: x.value for x in every if isinstance(x, Define)}
+    stack, seen = [root], 0
+    while stack:
+        node, seen = stack.pop(), seen + 1
+        if seen > 100:
+            return False
+        match node:
+            case Apply(op=op) if op in ROUNDING or is_int(node.dtype):
+                pass
+            case Apply(op=op) if op in KEEPS_WHOLE:
+                stack += node.args
+            case Apply(op="select"):
+                stack += node.args[1:]
+            case Constant(value=value) if float(value).is_integer():
+                pass
+            case Read() if is_int(node.dtype):
+                pass
+            case Read() if node.tensor in defined:
+                stack += [defined[node.tensor], *([] if node.outside is None else [node.outside])]
+            case _:
+                return False
+    return True
+
+
 def cast(scope: Scope, node: t.Call, name: str, operand: tuple[t.Expr, Val]) -> Val:
     source, val = operand
     if val.function is not None or isinstance(val.static, str) or val.several:
         expressions.numbers(scope, [operand], name)
         return NOTHING
     if name in ("i32", "i64") and is_float(val.dtype):
-        rounded = isinstance(val.expr, Apply) and val.expr.op in ("round", "floor", "ceil", "trunc")
-        if not rounded and not isinstance(val.static, float):
+        if not isinstance(val.static, float) and not (val.expr is not None and _is_rounded(scope.frame, val.expr)):
             help = f"say how to round: `{name}(round({source.span.text}))`, or `floor`, `ceil`, `trunc`"
             scope.frame.report(kinds.ROUNDING_UNCLEAR(Label(node.span), name=name, help=help))
             return NOTHING

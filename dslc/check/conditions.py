@@ -66,18 +66,23 @@ def known_where(test: Expr | None, holds: bool) -> Iterator[Known]:
 
 def not_negative(frame: Frame, claim: Affine, known: Iterable[Known]) -> bool:
     """Does one of the known facts make an affine form not negative, over the ranges of its indices?"""
-    for fact in known:
-        forms = _signed(frame, fact.form) if fact.nonzero else [fact.form]
-        if any(_least_is_not_negative(frame, difference(claim, form)) for form in forms):
-            return True
-    return False
+    return any(_least_is_not_negative(frame, difference(claim, form)) for form in _forms(frame, list(known)))
 
 
-def _signed(frame: Frame, form: Affine) -> Iterator[Affine]:
-    """What is not 0 and has no other sign is at least 1: for `t != 0` that is t - 1, for `t != T-1` it is T - 2 - t."""
-    for side in (form, difference(Affine((), 0), form)):
-        if _least_is_not_negative(frame, side):
-            yield difference(side, Affine((), 1))
+def _forms(frame: Frame, known: list[Known]) -> list[Affine]:
+    """What is not negative. What is not 0 and not negative is at least 1: for `t != 0` that is t - 1, for `t != T-1`
+    it is T - 2 - t, and for `t != 0` and `t != 1` both t - 1 and t - 2.
+    """
+    forms = [x.form for x in known if not x.nonzero]
+    open_ = [x.form for x in known if x.nonzero]
+    for _ in known:
+        for form in tuple(open_):
+            for side in (form, difference(Affine((), 0), form)):
+                if any(_least_is_not_negative(frame, difference(side, x)) for x in (Affine((), 0), *forms)):
+                    forms.append(difference(side, Affine((), 1)))
+                    open_.remove(form)
+                    break
+    return forms
 
 
 def _least_is_not_negative(frame: Frame, form: Affine) -> bool:

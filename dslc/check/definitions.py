@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import cast
 
 from dslc.check import (
@@ -18,7 +18,7 @@ from dslc.check import (
 )
 from dslc.check.frame import INSTANCE_STEPS, MAX_PARAMETERS, CheckedAtCall, Checker, Frame, GiveUp
 from dslc.check.indices import Scope, is_placeholder
-from dslc.check.program import CustomBackward, Define, Instance, Tensor
+from dslc.check.program import Affine, CustomBackward, Define, Index, Instance, SizeValue, Tensor
 from dslc.check.values import (
     DTYPES,
     FLOATS,
@@ -120,6 +120,12 @@ def check_body(frame: Frame, defined: Defined) -> bool:
         elif binding is None and not frame.had_error:
             frame.report(kinds.OUTPUT_UNDEFINED(Label(declared.span), name=declared.name, owner=node.name))
     frame.instance.outputs = tuple(outputs)
+    for output in outputs if frame.word == "model" else ():
+        seen = frame.instance.exposed.get(output.name)
+        if seen is not None and seen is not output:
+            labels = (Label(seen.span, "exposed"), Label(output.span, "the output"))
+            help = f"give the exposed value another name: `{output.name}_before = ...`, `expose {output.name}_before`"
+            frame.report(kinds.DEFINED_TWICE(*labels, name=output.name, help=help))
     if frame.had_error or len(outputs) != len(node.outputs):
         return False
     if frame.backward is not None:
@@ -135,8 +141,28 @@ def finish(frame: Frame) -> bool:
         for index in frame.indices:
             if index.size is not None:
                 index.size = frame.facts.normal(index.size)
+    if any(condition.op == "==" for condition in frame.instance.where):
+        _put_in_sizes(frame)
     frame.instance.body = frame.body
     return not frame.had_error
+
+
+def _put_in_sizes(frame: Frame) -> None:
+    """Put what a `where` says of sizes in formulas and positions: with `where T == 2*S`, no input has the size T."""
+    seen: set[int] = set()
+    stack: list[object] = [frame.body]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, list | tuple):
+            stack.extend(node)
+        elif is_dataclass(node) and not isinstance(node, Instance | Span | Tensor | Index) and id(node) not in seen:
+            seen.add(id(node))
+            if isinstance(node, SizeValue):
+                node.size = frame.facts.normal(node.size)
+            elif isinstance(node, Affine):
+                node.offset = frame.facts.normal(node.offset)
+                node.terms = tuple((i, frame.facts.normal(c)) for i, c in node.terms)
+            stack.extend(getattr(node, f.name) for f in fields(node))
 
 
 def custom_backward(frame: Frame, node: t.Backward, definition: t.Fn | t.Layer) -> None:

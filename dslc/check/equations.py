@@ -268,6 +268,7 @@ def fix_left(scope: Scope, target: t.Target, side: list[Axis], fixed: Declared |
         indices = tuple(i for name, span in axis.names for i in scope.find(name, span))
         if axis.kind == "index":
             for index in indices:
+                scope.declared.add(index)
                 scope.constrain(index, sizes[place], axis.span, written, origin)
         elif axis.kind == "group":
             scope.groups.append(PendingGroup(axis.span, indices, sizes[place], Affine((), 0), written, origin))

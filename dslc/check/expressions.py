@@ -144,7 +144,7 @@ def pipe(scope: Scope, node: t.Pipe) -> Val:
     """`x |> f |> g(a)` is `g(f(x), a)`, and `x |> f(a).y` is `f(x, a).y`."""
     val = expression(scope, node.value)
     previous: t.Expr = node.value
-    for stage in node.stages:
+    for number, stage in enumerate(node.stages, 1):
         called = stage.root if isinstance(stage, t.Member) else stage
         if isinstance(called, t.Call):
             call = t.Call(called.callee, called.arguments, span=called.span)
@@ -153,7 +153,7 @@ def pipe(scope: Scope, node: t.Pipe) -> Val:
         val = calls.call(scope, call, piped=(previous, val))
         for member in stage.path if isinstance(stage, t.Member) else ():
             val = one_result(scope, member, val)
-        previous = stage
+        previous = t.Pipe(node.value, node.stages[:number], span=node.value.span.to(stage.span))
     return val
 
 
@@ -352,7 +352,13 @@ def condition(scope: Scope, node: t.Expr) -> Val:
 
 
 def logic(scope: Scope, node: t.Logic) -> Val:
-    vals = [(operand, condition(scope, operand)) for operand in node.operands]
+    """`a and b`, `a or b`: the second is asked where the first leaves the answer open."""
+    outer = scope.known
+    vals: list[tuple[t.Expr, Val]] = []
+    for operand in node.operands:
+        vals.append((operand, condition(scope, operand)))
+        scope.known = (*scope.known, *known_where(vals[-1][1].expr, node.op == "and"))
+    scope.known = outer
     if any(v.poisoned for _, v in vals):
         return NOTHING
     decides = node.op == "or"  # `true` decides an `or`, `false` an `and`

@@ -66,6 +66,8 @@ class Scope:
     rest_span: Span | None = None
     evidence: dict[Index, Evidence] = field(default_factory=dict)
     explicit: set[Index] = field(default_factory=set)
+    #: indices of the left-hand side whose ranges the declared type of the result tells
+    declared: set[Index] = field(default_factory=set)
     #: ranges from the `where` of the statement, for every index of that name, bound ones too
     stated: dict[str, Evidence] = field(default_factory=dict)
     reads: list[PendingRead] = field(default_factory=list)
@@ -186,7 +188,19 @@ class Scope:
             return  # a later equation of the step may give the range; the end of the scan looks
         if index.size is None and index not in self.failed:
             self.failed.add(index)
-            self.frame.report(kinds.RANGE_UNKNOWN(Label(index.span), name=index.name or "..."))
+            name = index.name or "..."
+            self.frame.report(kinds.RANGE_UNKNOWN(Label(index.span), name=name, help=self._range_of_a_read(index)))
+
+    def _range_of_a_read(self, index: Index) -> str | None:
+        """Advice to let an index run as far as an axis that is read at a place that it takes part in."""
+        for read in self.reads:
+            if isinstance(read.position, Affine) and any(i is index for i, _ in read.position.terms) and index.name:
+                size = self.frame.show(read.size)
+                return (
+                    f"give it a range where it is introduced: `{index.name}: {size}` for as many as `{read.name}` has "
+                    "there, or another size"
+                )
+        return None
 
     def require_bound(self, indices: tuple[Index, ...]) -> None:
         """Remember the indices of a binder that is being left, so that `finish` looks at them too."""
@@ -388,12 +402,14 @@ class Scope:
         choices = f"`({read.span.text} else 0)`, or `wrap({text})` or `clamp({text})`"
         kind = kinds.MAY_LEAVE_RANGE
         if isinstance(read.position, Data):
-            bound = bounded_data(frame, read.position, read.size)
+            below = high is not None and facts.nonnegative(tidy(read.size - 1 - high))
+            data = tensors_in(read.position.value)
+            bound = "" if below or not data else bounded_data(frame, read.position, read.size) + ", or "
             if read.scattered:
                 limit = frame.show(tidy(read.size - 1))
-                help = f"{bound}, or limit the position: `clip({text}, 0, {limit})`"
+                help = f"{bound}limit the position: `clip({text}, 0, {limit})`"
             else:
-                help = f"{bound}, or write `clamp({text})` or `({read.span.text} else 0)`"
+                help = f"{bound}write `clamp({text})` or `({read.span.text} else 0)`"
         elif low is not None and high is not None and facts.nonnegative(tidy(-low - 1)) and low == high:
             kind = kinds.LEAVES_RANGE
             last = frame.show(tidy(read.size + low))
@@ -424,7 +440,10 @@ def _part_of(frame: Frame, first: Evidence, found: Evidence, help: str | None) -
         certain = facts.nonnegative(tidy(long.size - short.size))
         read = _READ.search(long.span.source.text[: long.span.start])
         rest = _REST.match(long.span.source.text[long.span.end :])
+        stated = short is first and short.span.source.text[: short.span.start].rstrip().endswith(":")
+        stated = stated or (short is first and ":" in short.span.text)
         open_ = isinstance(short.size, Polynomial) and (isinstance(long.size, int) or certain)
+        open_ = open_ or (stated and not facts.nonnegative(tidy(short.size - long.size)))
         if read is None or rest is None or not open_ or not long.span.text.isidentifier():
             continue
         before, after = read[2].count(","), rest[1].count(",")

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dslc.check import call_arguments, definitions, expressions, scans, signatures
+from dslc.check.dependence import every_statement
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
 from dslc.check.positions import value_bound
-from dslc.check.program import Affine, CallFunction, Define, Index, Instance, Read, Tensor
+from dslc.check.program import Affine, CallFunction, Define, Index, Instance, Read, Tensor, UpdateState
 from dslc.check.values import NOTHING, Shared, Val, lower, shared_layers, whole_tensor
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
@@ -73,6 +74,12 @@ def apply_instance(
     instance = definitions.instantiate(frame, defined, types, statics, node.span)
     if instance is None:
         return NOTHING
+    state = _updated_state(instance) if frame.scans or order else None
+    if state is not None:
+        where = "in each step of a scan" if frame.scans else f"for each `{order[0].name}`"
+        help = "call the layer once, on a whole value"
+        frame.report(kinds.STATE_IN_STEPS(Label(node.span), name=f"{instance.name}.{state}", where=where, help=help))
+        return NOTHING
     path = ""
     if isinstance(target, t.Layer):
         path = shared.path if shared is not None else site_path(frame, node, target.name)
@@ -112,6 +119,17 @@ def apply_instance(
     results = tuple(read_result(scope, o, order, lifted_axes, node.span) for o in outputs)
     names = tuple(o.name for o in instance.outputs)
     return replace(results[0], results=names) if len(results) == 1 else Val(several=results, results=names)
+
+
+def _updated_state(instance: Instance) -> str | None:
+    """The name of a state that a layer updates, itself or in a layer that it calls."""
+    for statement in every_statement(instance.body):
+        if isinstance(statement, UpdateState):
+            return statement.state.name
+        below = _updated_state(statement.instance) if isinstance(statement, CallFunction) else None
+        if below is not None:
+            return f"{statement.instance.name}.{below}"  # type: ignore[union-attr]
+    return None
 
 
 def is_foreign(frame: Frame, shared: Shared | None) -> bool:

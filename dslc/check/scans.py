@@ -57,6 +57,10 @@ class ScanState:
         return self.index.size is not None and not is_placeholder(facts.normal(self.index.size))
 
 
+#: what a step that is read too early is
+UNFINISHED = "not computed yet"
+
+
 def first_step(frame: Frame, index: Index) -> Size:
     """What the index of a scan counts from: its steps are numbered from 0."""
     return next((state.low for state in frame.scans if state.index is index), 0)
@@ -89,12 +93,22 @@ def reads_unfinished(scope: Scope, tensor: Tensor, span: Span) -> bool:
     places = [_earlier(state) if axis == sequence.axis else item.span.text for axis, item in enumerate(items)]
     help = f"read one step of it: `{tensor.name}[{', '.join(places)}]`"
     head = Label(state.node.span.first_line, "in this scan")
-    scope.frame.report(kinds.READS_FUTURE(Label(span), head, name=tensor.name, index=name, help=help))
+    scope.frame.report(kinds.READS_FUTURE(Label(span), head, name=tensor.name, index=name, what=UNFINISHED, help=help))
     return True
 
 
 def _earlier(state: ScanState) -> str:
     return f"{state.index.name}+1" if state.node.reversed else f"{state.index.name}-1"
+
+
+def _all_earlier(value: str, step: str, index: str) -> str:
+    """Advice to carry all earlier steps along."""
+    past = f"{value}_past"
+    line = f"{past}[{step}, {index}] = {value}[{step}] if {index} == {step} else {past}[{step}-1, {index}]"
+    return (
+        f"to read all of them, carry them along: `{past}[{step}-1, {index}]` here, and below it `{line}` with "
+        f"`start {past} = 0`"
+    )
 
 
 def read_carried(scope: Scope, node: t.Access, tensor: Tensor, outside: Val | None) -> Val:
@@ -135,7 +149,10 @@ def read_carried(scope: Scope, node: t.Access, tensor: Tensor, outside: Val | No
             place = Label(item.span if isinstance(item, t.Node) else node.span, f"step `{text}`")
             head = Label(state.node.span.first_line, "in this scan")
             name = state.index.name
-            frame.report(kinds.READS_FUTURE(place, head, name=tensor.name, index=name, help=help))
+            what = UNFINISHED if step is not None else "not a fixed number of steps back"
+            if step is None and not state.node.reversed and text.isidentifier() and len(items) == 1:
+                help = f"{help}; {_all_earlier(tensor.name, name, text)}"
+            frame.report(kinds.READS_FUTURE(place, head, name=tensor.name, index=name, what=what, help=help))
             return NOTHING
         assert where is not None
         if step < 0 and scope.known:

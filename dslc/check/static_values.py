@@ -174,11 +174,19 @@ def as_size(scope: Scope, node: t.Expr, least: int | None = 1, what: str = "a si
                 Label(node.span),
                 what=what,
                 found=expressions.describe(scope.frame, val),
-                help=wording.made_known(scope.frame, node),
+                help=_under_a_condition(scope, node) or wording.made_known(scope.frame, node),
             )
         )
         return None
     return check_size(scope, val.static, node, least, what)
+
+
+def _under_a_condition(scope: Scope, node: t.Expr) -> str | None:
+    """Advice where the range of an index should depend on another index, as in `prod[j: s](...)`."""
+    if not isinstance(node, t.Name) or not scope.is_index(node.id):
+        return None
+    condition = f"`(... if j < {node.id} else 0)`, or `else 1` in a product"
+    return f"let it run over the whole axis, under a condition: {condition}"
 
 
 def check_setting(scope: Scope, value: object, node: t.Expr, what: str) -> Size | None:

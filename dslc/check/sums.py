@@ -4,8 +4,9 @@ separately in each additive term.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from dslc.check import wording
 from dslc.check.frame import Frame
@@ -17,6 +18,7 @@ from dslc.diagnostics.report import Diagnostic, Label
 from dslc.ops.table import ALONG_AXIS, CASTS, DRAWS, REDUCTIONS
 from dslc.resolve.files import Defined
 from dslc.syntax import tree as t
+from dslc.syntax.printer import print_node
 
 REST = "..."
 
@@ -168,7 +170,7 @@ class Lone:
 
     def diagnostic(self, names: Sequence[str]) -> Diagnostic:
         """What is wrong with it; `names` are all indices for which the same is."""
-        place, inner = self.place.span, f"sum[{', '.join(names)}]({self.place.span.text})"
+        place, inner = self.place.span, f"sum[{', '.join(names)}]({self._before().span.text})"
         outer = f"sum[{', '.join(names)}]({self.around.span.text})"
         if self.in_denominator:
             help = f"write `{outer}`, or `{inner}` in the denominator, whichever is meant"
@@ -178,6 +180,11 @@ class Lone:
         if self.around is not self.place and isinstance(self.place, t.Access | t.OrElse):
             help += f", or `{inner}` inside to sum before `{what}`"
         return kinds.LONE_INDEX(Label(place), name=self.name, what=what, help=help)
+
+    def _before(self) -> t.Expr:
+        """What would be summed before the function: its argument, `x[k]^2` of `sqrt(x[k]^2)`."""
+        single = isinstance(self.around, t.Call) and len(self.around.arguments) == 1
+        return self.around.arguments[0].value if single else self.place  # type: ignore[union-attr]
 
 
 class Placement:
@@ -222,13 +229,22 @@ class Placement:
         """`y[i, j, c] = concat[c](a[i, j, c], b[i, j, c])` for whole tensors joined along an index."""
         if not isinstance(root, t.Call) or len(names) != 1 or len(unnamed) != 1 or not root.arguments:
             return None
-        given = [x.value.id if isinstance(x.value, t.Name) else "" for x in root.arguments]
-        ranks = {len(x.shape) if isinstance(x := self.frame.names.get(name), Tensor) else 0 for name in given}
+        given: list[str] = []
+        parts: list[str] = []
+        ranks: set[int] = set()
+        for argument in root.arguments:
+            x = argument.value
+            base = x.base if isinstance(x, t.Access) and all(isinstance(i, t.Slice) for i in x.items) else x
+            tensor = self.frame.names.get(base.id) if isinstance(base, t.Name) else None
+            ranks.add(len(tensor.shape) if isinstance(tensor, Tensor) else 0)
+            given.append(base.span.text if base is x else f"{base.span.text}_part")
+            parts += [] if base is x else [f"`{given[-1]} = {x.span.text}`"]
         if len(ranks) != 1 or ranks == {0}:
             return None
         axes = ", ".join([*wording.letters(ranks.pop() - 1, self.frame, names), *names])
         arguments = ", ".join(f"{name}[{axes}]" for name in given)
-        return f"`{unnamed[0].name}[{axes}] = {root.callee.span.text}({arguments})`, wherever `{names[0]}` stands"
+        joined = f"`{unnamed[0].name}[{axes}] = {root.callee.span.text}({arguments})`, wherever `{names[0]}` stands"
+        return f"{joined}, after {' and '.join(parts)}" if parts else joined
 
     def in_order(self, root: t.Expr, names: Set[str]) -> list[str]:
         """Names of indices in the order in which an expression first uses them, in reads before those in binders."""
@@ -283,10 +299,11 @@ class Placement:
                 return
             elif isinstance(node, t.Product):
                 holders = [(op, f) for op, f in node.factors if name in self.uses(f)]
-                if all(op == "/" for op, _ in holders):
+                if all(op == "/" for op, _ in holders) and not (len(holders) == 1 and self.closes(holders[0][1], name)):
                     self.lone.append(Lone(name, holders[0][1], node, in_denominator=True))
                     return
                 if len(holders) > 1:
+                    self.compare(node, holders, name)
                     self.mark(node, name, all(isinstance(f, t.Access | t.OrElse) for _, f in holders))
                     return
                 node = holders[0][1]
@@ -305,10 +322,53 @@ class Placement:
                     inside = inside or node
                     children = list(_operands(node))
                 holders_ = [c for c in children if name in self.uses(c)]
+                if len(holders_) > 1 and all(self.closes(x, name) for x in holders_):
+                    for x in holders_:
+                        self.place(x, name, inside)
+                    return
                 if len(holders_) != 1:
                     self.lone.append(Lone(name, node, inside or node))
                     return
                 node = holders_[0]
+
+    def closes(self, root: t.Expr, name: str) -> bool:
+        """Does each use of an index stand in a product of two or more factors that have it?"""
+        return None not in self.contractions(root, name)
+
+    def contractions(self, root: t.Expr, name: str) -> list[t.Product | None]:
+        """The smallest products with two or more factors that have an index; None for a use outside of any."""
+        found: list[t.Product | None] = []
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if name not in self.uses(node):
+                continue
+            factors = [f for _, f in node.factors if name in self.uses(f)] if isinstance(node, t.Product) else []
+            if isinstance(node, t.Product) and len(factors) > 1:
+                found.append(node)
+            elif isinstance(node, t.Access | t.Name | t.OrElse) or name in self.given_back(node):
+                found.append(None)
+            else:
+                stack += reversed(list(_operands(node)))
+        return found
+
+    def compare(self, product: t.Product, holders: Sequence[tuple[str, t.Expr]], name: str) -> None:
+        """Refuse a product in which an index is contracted more than once: one sum, or one for each contraction?
+
+        (x W) sigmoid(x V) has two; in x sigmoid(b x) the first x by itself is none.
+        """
+        closed = [f for _, f in holders if self.closes(f, name)]
+        rest = [(op, f) for op, f in holders if f not in closed]
+        if not closed or len(rest) == 1 or len(closed) + bool(rest) < 2:
+            return
+        help = f"write `{print_node(_summed(product, name))}` for one sum"
+        if all(op == "*" for op, _ in rest):
+            inner = {id(p): _summed(p, name) for f in closed for p in self.contractions(f, name) if p is not None}
+            own = [("*", _summed(replace(product, factors=tuple(rest)), name))] if rest else []
+            others = [(op, _swapped(f, inner)) for op, f in product.factors if all(f is not x for _, x in rest)]
+            each = replace(product, factors=tuple(own + others))  # type: ignore[arg-type]
+            help += f", or `{print_node(each)}` for one in each part"
+        self.frame.report(kinds.CONTRACTED_TWICE(*(Label(f.span) for f in closed[::-1]), name=name, help=help))
 
     def given_back(self, node: t.Expr) -> list[str]:
         """The indices for each of which a call gives a result: `k` of `softmax[k](x[n, k])`."""
@@ -336,6 +396,25 @@ class Placement:
         names = self.scope.sums.setdefault(id(node), [])
         if name not in names:
             names.append(name)
+
+
+def _summed(node: t.Expr, name: str) -> t.Expr:
+    """`sum[name](node)`"""
+    callee = t.Access(t.Name("sum", span=node.span), (t.Name(name, span=node.span),), span=node.span)
+    return t.Call(callee, (t.Argument(node, span=node.span),), span=node.span)
+
+
+def _swapped(node: t.Node, others: Mapping[int, t.Node]) -> Any:
+    """An expression with other nodes in the place of some."""
+
+    def inside(part: object) -> object:
+        if isinstance(part, t.Node):
+            return _swapped(part, others)
+        return tuple(map(inside, part)) if isinstance(part, tuple) else part
+
+    if id(node) in others:
+        return others[id(node)]
+    return replace(node, **{f.name: inside(getattr(node, f.name)) for f in fields(node) if f.name != "span"})
 
 
 def _operands(node: t.Expr) -> Iterator[t.Expr]:

@@ -62,6 +62,13 @@ def accessed_tensor(scope: Scope, node: t.Access) -> Tensor | None:
         if val.expr is None or not val.axes:
             frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=f"`{base.span.text}`"))
             return None
+        steps = scans.active_indices(frame)
+        named = [i.name or REST for i in val.free if i not in val.axes and i not in steps]
+        if named:
+            what = f"`{base.span.text}`, which has {wording.indices(named)} already"
+            help = "index each tensor in it, and nothing behind it"
+            frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=what, help=help))
+            return None
         return instance_calls.materialise_over(scope, val, (), base.span, "part")
     if scope.is_index(base.id) and not isinstance(frame.names.get(base.id), Tensor):
         frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=f"the index `{base.id}`"))
@@ -286,9 +293,10 @@ def position(
         plain = mode == "inside" and where_affine.offset == 0 and len(where_affine.terms) == 1
         if plain and where_affine.terms[0][1] == 1 and scans.first_step(frame, where_affine.terms[0][0]) == 0:
             index = where_affine.terms[0][0]
-            if guarded and index in scope.explicit:
-                pass  # a stated range may reach outside: that is what `else` is for
-            else:
+            # a stated range may reach outside: that is what `else` is for, and the condition of a select
+            longer = index.size is None or frame.facts.equal(index.size, size) is not True
+            reaches = guarded or (bool(scope.known) and longer)
+            if not (reaches and index in scope.explicit | scope.declared):
                 scope.constrain(index, size, item.span, written, origin)
                 return where_affine, (), val.free
     where: Position = where_affine if where_affine is not None else Data(lowered, mode)  # type: ignore[arg-type]

@@ -713,6 +713,16 @@ OPEN_PARAMETER = _kind(
     "takes it from the data.",
 )
 
+CONTRACTED_TWICE = _kind(
+    "E0349",
+    "the index `{name}` is absent on the left and contracted in more than one part of a product: one sum, or one in "
+    "each?",
+    cause="An index that is absent on the left is summed over the smallest product that holds all its uses. Here parts "
+    "of the product are sums over it by themselves, so that a reader could take it either way: `a^2` with `a = S x` is "
+    "not the sum of the squares.",
+    cure="Write `sum[i](...)` where the sums are meant, or use another index in each part.",
+)
+
 # ---- E04: types ----------------------------------------------------------------------------------
 
 WRONG_DTYPE = _kind(
@@ -911,9 +921,10 @@ ONLY_IN_INDEX = _kind(
 
 READS_FUTURE = _kind(
     "E0601",
-    "the scan over `{index}` reads a step of `{name}` that is not computed yet",
-    cause="Inside a scan a value may be read at earlier steps, and at the current one below its equation.",
-    cure="Read earlier steps; use `scan ... reversed:` to go from the end.",
+    "the scan over `{index}` reads a step of `{name}` that is {what}",
+    cause="Inside a scan a value may be read a fixed number of steps back, and at the current step below its equation.",
+    cure="Read earlier steps; use `scan ... reversed:` to go from the end. To read all earlier steps, carry them in a "
+    "value with an axis for them.",
 )
 NO_START = _kind(
     "E0602",
@@ -951,6 +962,13 @@ SCAN_ASSIGNS = _kind(
     "expected the scanned index `{index}` on the left, found `{name}`, a value from outside of the scan",
     cause="A step of a scan sees a value from outside as it was before: what a step assigns to it would be lost.",
     cure="Give it the scanned index, read its step before, and say what stands before the first step with `start`.",
+)
+STATE_IN_STEPS = _kind(
+    "E0608",
+    "expected one update of the state `{name}` in a call, found one {where}",
+    cause="A module hands each state on from one call to the next: it has one value before a call and one after it. "
+    "Steps of a scan, and elements that a layer is called for one by one, would each have their own.",
+    cure="Carry a value of the scan that starts from the state, and update the state once, after the scan.",
 )
 
 # ---- E07: derivatives and training ---------------------------------------------------------------

@@ -217,7 +217,7 @@ def exponential_sum(s: ir.Scalar, depth: int = NESTED) -> Shifted | None:
         return single
     if head(s) != "+":
         return None
-    parts = _addends(s)
+    parts = [x for x in _addends(s) if not _is_nothing(x)]
     sums, terms = [], []
     for x in parts:
         if (i := indexed_sum(x, depth)) is not None:
@@ -243,6 +243,14 @@ def exponential_sum(s: ir.Scalar, depth: int = NESTED) -> Shifted | None:
     assert total is not None
     weighted = any(t.weight is not None for t in terms) or any(i.weighted for i in sums)
     return Shifted(peak, total, tuple(terms), tuple(r for i in sums for r in i.sums), weighted)
+
+
+def _is_nothing(s: ir.Scalar) -> bool:
+    """Is it the number 0, which a loop starts to add from?"""
+    s = see(s)
+    while isinstance(s, ir.Op) and s.name == "cast":
+        s = see(s.args[0])
+    return constant(s) == 0
 
 
 def _addends(s: ir.Scalar) -> list[ir.Scalar]:

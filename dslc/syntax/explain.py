@@ -133,7 +133,28 @@ def unexpected_token(
     if token.type == "COMMA" and str(tokens[first]) == "start":
         help = "write one `start` for each value, on lines of their own"
         return kinds.SYNTAX(here, expected=expected, found=found, help=help)
+    if str(token) == "<=" and "LESSTHAN" in accepted and after is not None:
+        help = f"a bound of data is the first number that is too large: write `< {after} + 1`"
+        return kinds.SYNTAX(here, expected=expected, found=found, help=help)
+    if str(tokens[first]) in ("for", "scan"):
+        help = _range(token, [str(x) for x in tokens[first:position]])
+        if help is not None:
+            return kinds.SYNTAX(here, expected=expected, found=found, help=help)
     return kinds.SYNTAX(here, expected=expected, found=found, help=_advice(token, before, accepted))
+
+
+def _range(token: Token, line: list[str]) -> str | None:
+    """How the range of a loop is written: `for l in range(4):`, `for l in 4:` and `scan t: 4` begin at `line`."""
+    word, name, *rest = [*line, "", ""][: max(len(line), 2)]
+    if rest == [":"] and token.type in ("NAME", "INT"):
+        return f"write `{word} {name} in 0..{token}:` for a range of its own"
+    if str(token) != ":" or rest[:1] != ["in"]:
+        return None
+    numbers = "".join(rest[3:-1] if rest[1:3] == ["range", "("] and rest[-1] == ")" else rest[1:]).split(",")
+    if not 1 <= len(numbers) <= 2 or not all(numbers):
+        return None
+    low, high = numbers if len(numbers) == 2 else ["0", *numbers]
+    return f"write `{word} {name} in {low}..{high}:`; the end is left out"
 
 
 def _is_word(token: Token) -> bool:

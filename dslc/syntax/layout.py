@@ -117,6 +117,9 @@ class Layout:
         name = str(token)
         if name.startswith("__") or keyword.iskeyword(name):
             what = "begins with two underscores" if name.startswith("__") else "is a keyword of Python"
-            raise LayoutError(kinds.PYTHON_NAME(Label(self.span_of(token)), name=name, what=what))
+            help = "choose another name"
+            if name == "None":
+                help = "make an axis of size 1 on the left, as in `y[n, c: 1] = x[n]`; absent indices broadcast"
+            raise LayoutError(kinds.PYTHON_NAME(Label(self.span_of(token)), name=name, what=what, help=help))
         if len(name) > MAX_NAME:
             raise LayoutError(kinds.NAME_TOO_LONG(Label(self.span_of(token)), length=len(name), limit=MAX_NAME))

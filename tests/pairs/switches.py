@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 #: name of a feature: the fault that it shows
-OFF: dict[str, str] = {
-    "the name id": "an input called `id` is refused",
-}
+OFF: dict[str, str] = {}
 
 
 def on(feature: str) -> bool:
