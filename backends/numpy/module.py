@@ -92,7 +92,8 @@ FITTING = '''
 def fitting(values, table, dtype, of=""):
     """Parameters, states or slots `of` an optimiser must have the names, shapes and dtype of their table."""
     if not isinstance(values, dict):
-        raise ValueError(f"{of.rstrip('.') or 'params'}: expected a dict of arrays by name, found {type(values).__name__}")
+        found = type(values).__name__
+        raise ValueError(f"{of.rstrip('.') or 'params'}: expected a dict of arrays by name, found {found}")
     for name, (shape, *_) in table.items():
         if name not in values:
             raise ValueError(f"{of}{name} is missing")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dslc.backends.numpy.lower import Comprehensions
 from dslc.backends.numpy.sums import Sums
-from dslc.backends.numpy.text import TIMES, UNARY, Text, atom, bare, size_code
+from dslc.backends.numpy.text import RESULTS, TIMES, UNARY, Text, atom, bare, size_code
 
 from dslc.check.values import is_float
 from dslc.ir import nodes as ir
@@ -40,9 +40,8 @@ class Others(Comprehensions):
         elif node.op == "+":
             self.line(f"{name} = np.zeros(({shape}), {dtype})", comment, node.span)
         else:
-            lowest, highest = (
-                ("-np.inf", "np.inf") if is_float(node.dtype) else (f"np.iinfo({dtype}).{x}" for x in ("min", "max"))
-            )
+            limits = f"np.iinfo({RESULTS.get(node.dtype, dtype)})"
+            lowest, highest = ("-np.inf", "np.inf") if is_float(node.dtype) else (f"{limits}.min", f"{limits}.max")
             neutral = lowest if node.op == "max" else highest
             self.line(f"{name} = np.full(({shape}), {neutral}, {dtype})", comment, node.span)
         places = ", ".join(self.expand(x, everything).code for x in positions)

@@ -229,7 +229,7 @@ def gradient_function(registry: Registry, train: p.TrainProgram, program: Lowere
     if host.random:
         arguments.append("seed=0")
     found = [host.tensor(r) for r in roots]
-    metrics = dict(zip(values, found, strict=False))
+    metrics = {name: result(values[name], text) for name, text in zip(values, found, strict=False)}
     loss = metrics.pop("loss")
     updates = dict(zip(states, found[len(values) :], strict=False))
     by_path = dict(zip(grads, found[len(values) + len(states) :], strict=True))
@@ -246,7 +246,7 @@ def evaluation_function(registry: Registry, train: p.TrainProgram, program: Lowe
     host.run(steps)
     if host.random:
         arguments.append("seed=0")
-    metrics = dict(zip(outputs, (host.tensor(r) for r in roots), strict=True))
+    metrics = {name: result(x, host.tensor(r)) for (name, x), r in zip(outputs.items(), roots, strict=True)}
     loss = metrics.pop("loss")
     epilogue = [f"return {loss}, {dictionary(metrics)}"]
     return Function("evaluate", arguments, "The loss and the metrics of data, for inference.", host, prologue, epilogue)

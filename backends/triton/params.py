@@ -101,7 +101,8 @@ def entry(name, value, dtype, shape, device):
 def fitting(values, table, dtype, of=""):
     """Kernels read tensors as they lie in memory: those of a table must have its shapes, row by row, in one dtype."""
     if not isinstance(values, dict):
-        raise ValueError(f"{of.rstrip('.') or 'params'}: expected a dict of tensors by name, found {type(values).__name__}")
+        found = type(values).__name__
+        raise ValueError(f"{of.rstrip('.') or 'params'}: expected a dict of tensors by name, found {found}")
     for name, (shape, *_) in table.items():
         if name not in values:
             raise ValueError(f"{of}{name} is missing")

@@ -307,8 +307,6 @@ class Reverse:
         places = (*(ir.plain(k) for k in range(count)), *(change.place(x) for x in node.places))
         seed = guarded(node, ir.read(cotangent, places))
         if node.base is not None and node.base in self.needed:
-            if node.op != "+":
-                raise NoDerivative(f"`{node.op}=` onto an earlier value", node)
             self.contribute(node.base, cotangent)
         if node.op != "+":
             operand, best = stored(node, node.ranges)

@@ -282,11 +282,11 @@ def prefix(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> 
         frame.report(kinds.PREFIX_FUNCTION(Label(given[0].span), declared, **asked))
         return NOTHING
     (index,) = found
-    for g, val in zip(given[1:], vals, strict=True):
-        if val.expr is None or index not in val.free:
-            scope.failed.add(index)
-            frame.report(kinds.UNUSED_BOUND_INDEX(Label(g.span), name=entry[0], function="prefix"))
-            return NOTHING
+    vals = [Val(lower(v)) if v.static is not None else v for v in vals]  # a number is the same at each place
+    if not any(index in v.free for v in vals):
+        scope.failed.add(index)
+        frame.report(kinds.UNUSED_BOUND_INDEX(Label(given[1].span), name=entry[0], function="prefix"))
+        return NOTHING
     order = mapped_indices(scope, vals, [index])
     if not instance_calls.resolved(scope, (*order, index)):
         return NOTHING

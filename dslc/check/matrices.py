@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dslc.check import along, brackets, expressions, instance_calls, renaming, wording
 from dslc.check.indices import Scope
 from dslc.check.program import External, Index
-from dslc.check.values import NOTHING, Val, is_float, lower, promote, whole_tensor
+from dslc.check.values import NOTHING, Val, is_float, is_int, lower, promote, whole_tensor
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import EXTERNALS
@@ -93,9 +93,11 @@ def external(scope: Scope, node: t.Call, name: str, given: list[Given]) -> Val:
         return NOTHING
     for g, val in operands:
         if not is_float(val.dtype):
-            frame.report(
-                kinds.WRONG_DTYPE(Label(g.span), what=f"the argument of `{name}`", expected="float", found=val.dtype)
+            what, help = (
+                f"the argument of `{name}`",
+                f"convert it: `float({g.span.text})`" if is_int(val.dtype) else None,
             )
+            frame.report(kinds.WRONG_DTYPE(Label(g.span), what=what, expected="float", found=val.dtype, help=help))
             return NOTHING
     if name == "solve":
         right = operands[1][1]

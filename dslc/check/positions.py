@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dslc.check.frame import Frame
 from dslc.check.program import Affine, Apply, Constant, Expr, Index, IndexValue, Read, Reduce, SizeValue
 from dslc.check.values import is_int
-from dslc.sizes import Polynomial, Size, floor_div, tidy
+from dslc.sizes import Polynomial, Size, extreme, floor_div, tidy
 
 #: The least and the greatest value, as far as they are known.
 Bounds = tuple[Size | None, Size | None]
@@ -120,9 +120,25 @@ def _interval_apply(frame: Frame, e: Apply, known: dict[int, Bounds]) -> Bounds:
         return (None if a is None else floor_div(a, divisor)), (None if b is None else floor_div(b, divisor))
     if e.op == "clip":
         return args[1][0], args[2][1]
-    if e.op == "min" and args[0][1] is not None:
-        return (args[0][0] if args[0][0] == args[1][0] else None), args[0][1]
+    if e.op in ("min", "max"):
+        (a, b), (c, d) = args
+        low, high = (_extreme(frame, e.op, x, y) for x, y in ((a, c), (b, d)))
+        either = [x for x in ((b, d) if e.op == "min" else (a, c)) if x is not None]
+        if len(either) == 1:  # one of them bounds the result by itself
+            return (low, either[0]) if e.op == "min" else (either[0], high)
+        return low, high
     return None, None
+
+
+def _extreme(frame: Frame, op: str, a: Size | None, b: Size | None) -> Size | None:
+    """The smaller or larger of two bounds."""
+    if a is None or b is None:
+        return None
+    if frame.facts.nonnegative(tidy(b - a)):
+        return a if op == "min" else b
+    if frame.facts.nonnegative(tidy(a - b)):
+        return b if op == "min" else a
+    return tidy(extreme(op, (a, b)))
 
 
 def _union(frame: Frame, x: Bounds, y: Bounds) -> Bounds:

@@ -231,12 +231,11 @@ class Builder(Expressions):
         places = (*(ir.plain(k) for k in range(lift)), *(self.place(x, env) for x in node.positions))
         body = ir.cast(self.scalar(node.value, env), node.tensor.dtype)
         base = None if node.base is None else _cast(self.tensor(node.base), node.tensor.dtype)
-        shape = (*self.mapped, *node.tensor.shape)
-        value = ir.intern(
-            ir.Scatter(
-                shape, ranges, places, node.op, body, base, node.tensor.dtype, self.named(node.tensor.name), node.span
-            )
-        )
+        shape, dtype, name = (*self.mapped, *node.tensor.shape), node.tensor.dtype, self.named(node.tensor.name)
+        onto = base if node.op == "+" else None
+        value: ir.Tensor = ir.intern(ir.Scatter(shape, ranges, places, node.op, body, onto, dtype, name, node.span))
+        if base is not onto and base is not None:  # the largest of what was there and of what comes
+            value = ir.comp(shape, ir.op(node.op, (ir.whole(base), ir.whole(value)), dtype), name=name, span=node.span)
         self.define(node.tensor, value)
 
     def along(self, node: p.AlongAxis) -> None:

@@ -144,7 +144,7 @@ class Interpreter:
         if node.base is not None:
             result = np.array(self.done[id(node.base)], dtype)
         else:
-            limits = np.iinfo(dtype) if dtype is np.int64 else None
+            limits = np.iinfo(np.int32 if node.dtype == "i32" else dtype) if dtype is np.int64 else None
             low, high = (limits.min, limits.max) if limits else (-np.inf, np.inf)
             result = np.full(out_shape, {"+": 0, "max": low, "min": high}[node.op], dtype)
         value = np.broadcast_to(self.scalar(node.body, variables), shape)

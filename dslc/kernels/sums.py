@@ -108,7 +108,8 @@ def chosen(node: ir.Scatter, test: ir.Scalar, body: ir.Scalar) -> ir.Scalar:
     if node.op == "+":
         return ir.op("select", (test, body, zero(node.dtype)), node.dtype)
     if node.dtype in ("i32", "i64"):
-        limit = ir.const(-(2**63) if node.op == "max" else 2**63 - 1, node.dtype)
+        bits = 31 if node.dtype == "i32" else 63
+        limit = ir.const(-(2**bits) if node.op == "max" else 2**bits - 1, node.dtype)
     else:
         limit = ir.const(float("-inf") if node.op == "max" else float("inf"), node.dtype)
     return ir.op("select", (test, body, limit), node.dtype)
