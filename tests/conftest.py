@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +14,23 @@ import pytest
 # the processes of a parallel run share the cores: threads of one would wait for those of another
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+
+
+# most of what a compilation makes lives until its end: looking for cycles among it takes a tenth of the time
+gc.set_threshold(50_000, 20, 50)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the cases of a test that is `wide(n)`, each n-th runs by default; the others are long."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        wide = item.get_closest_marker("wide")
+        if wide is not None:
+            test = item.nodeid.partition("[")[0]
+            if seen[test] % wide.args[0]:
+                item.add_marker(pytest.mark.long)
+            seen[test] += 1
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

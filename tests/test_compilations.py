@@ -75,6 +75,7 @@ def different(backend: str, specs: list[str]) -> list[str]:
     return found
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("backend", ["numpy", "triton"])
 def test_the_text_of_a_module_does_not_depend_on_what_was_compiled_before(backend: str) -> None:
     assert different(backend, SPECS[:: 10 if backend == "numpy" else 20]) == []
@@ -116,6 +117,7 @@ train m(x):
 """
 
 
+@pytest.mark.wide(2)
 @pytest.mark.point("B")
 @pytest.mark.parametrize("backend", ["numpy", "triton"])
 def test_the_text_of_a_module_is_the_same_in_every_process(tmp_path: Path, backend: str) -> None:

@@ -206,11 +206,11 @@ class Body:
             case "stop_grad":
                 return Text(parts[0].code, axes, parts[0].level)
         if not axes and all(is_plain(x) for x in ir.scalars(s)):
-            plain = PLAIN.get(s.name)
-            if plain is not None:  # a Python float takes the dtype of what it meets, a NumPy one would not
-                for word in re.findall(r"\w+(?=\()", plain):
+            form = PLAIN.get(s.name)
+            if form is not None:  # a Python float takes the dtype of what it meets, a NumPy one would not
+                for word in re.findall(r"\w+(?=\()", form):
                     low.helper(word)
-                return Text(plain.format(*(p.code for p in parts)), ())
+                return Text(form.format(*(p.code for p in parts)), ())
         if s.name == "select" and (mask := self.masked(s, args, parts)):
             return Text(mask, axes)
         if s.name == "select" and not (args[1].axes or args[2].axes):

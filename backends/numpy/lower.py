@@ -534,11 +534,8 @@ class Comprehensions(ABC):
             of = next(x for x in re.findall(r"[A-Za-z_]\w*", code) if x != "windows")
             name = self.fresh(f"{of}_windows", f"{of}_windows_for_{self.target}")
             slot = self.memory.reserve(name, identifier(self.target))
-            wide = (
-                any(n == of and getattr(x, "dtype", "") == "f64" for x, n in self.names.items())
-                and self.dtype != "np.float64"
-            )
-            place = slot.text(sizes, "np.float64" if wide else "")
+            wide = any(n == of and getattr(x, "dtype", "") == "f64" for x, n in self.names.items())
+            place = slot.text(sizes, "np.float64" if wide and self.dtype != "np.float64" else "")
             self.line(f"{name} = {self.helper('columns')}({bare(code)}, {place})")
             known = self.windows[f"{code} {shape}"] = name
         return known

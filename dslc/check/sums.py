@@ -414,7 +414,8 @@ def _swapped(node: t.Node, others: Mapping[int, t.Node]) -> Any:
 
     if id(node) in others:
         return others[id(node)]
-    return replace(node, **{f.name: inside(getattr(node, f.name)) for f in fields(node) if f.name != "span"})
+    parts: dict[str, Any] = {f.name: inside(getattr(node, f.name)) for f in fields(node) if f.name != "span"}
+    return replace(node, **parts)
 
 
 def _operands(node: t.Expr) -> Iterator[t.Expr]:

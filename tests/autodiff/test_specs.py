@@ -52,6 +52,7 @@ def value(x: ir.Input, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
     return rng.uniform(0.1, 0.9, shape)
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_gradient_of_a_training(path: Path) -> None:
     checked = check_file(path, SETTINGS.get(path.stem))

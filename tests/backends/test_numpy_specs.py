@@ -35,6 +35,7 @@ def teams(module: ModuleType) -> Iterator[int]:
         yield size
 
 
+@pytest.mark.wide(3)
 @pytest.mark.parametrize("path", SPECS)
 def test_the_module_of_a_spec_agrees_with_the_interpreter_alone_and_in_threads(path: str, tmp_path: Path) -> None:
     settings = SETTINGS.get(Path(path).stem, {})

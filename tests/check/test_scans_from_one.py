@@ -72,6 +72,7 @@ CASES: dict[str, tuple[str, Callable[[torch.Tensor], Any]]] = {
 }
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_gradients_are_those_of_torch(name: str, backend: str, tmp_path: Path) -> None:

@@ -222,6 +222,7 @@ def test_clipping_the_gradient_takes_two_launches_more(tmp_path: Path) -> None:
     assert (update["read"], update["written"]) == (16 * 7100, 12 * 7100)
 
 
+@pytest.mark.long
 def test_resources_of_kernels_are_found_without_a_gpu(products: Path) -> None:
     found = report(products, "-b", "triton", "--inference", "--resources")["resources"]
     assert found

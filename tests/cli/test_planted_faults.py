@@ -332,6 +332,7 @@ def results_lie_in_memory_that_is_used_again(module: ModuleType, put: Callable[[
     put("forward", around(module.forward, reuse))
 
 
+@pytest.mark.wide(3)
 @pytest.mark.point("K")
 @pytest.mark.parametrize("name", MODULE_FAULTS)
 def test_a_fault_of_a_module_is_found(name: str, net: tuple[Spec, Loaded], monkeypatch: pytest.MonkeyPatch) -> None:

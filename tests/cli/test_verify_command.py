@@ -498,3 +498,16 @@ def test_a_guard_that_is_lost_is_found(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(products, "is_finite", lambda x, data=False: True)
     bad = CliRunner().invoke(cli, ["verify", str(spec), "-b", "numpy"])
     assert bad.exit_code == 1 and "FAILED" in bad.output, bad.output
+
+
+@pytest.mark.point("20")
+def test_a_spec_of_which_no_module_was_compared_is_not_verified(tmp_path: Path) -> None:
+    spec = tmp_path / "open.dsl"
+    spec.write_text(
+        "model m(x: f32[N, K]) -> y: [N, 3]:\n    y = dense(x, 3)\n\n"
+        "train m(x):\n    minimize mean(m(x)^2)\n    using sgd(lr = 0.1)\n",
+        encoding="utf-8",
+    )
+    done = run(spec, "-b", "numpy")
+    assert done.exit_code == 1 and "expected a known size for the parameter" in done.stdout
+    assert run(spec, "-b", "numpy", "--set", "K=4").exit_code == 0

@@ -258,6 +258,7 @@ def examine_batch(first: int, last: int, folder: Path) -> None:
             raise AssertionError(f"mutation({number}) ends in {type(error).__name__}: {error}") from error
 
 
+@pytest.mark.wide(8)
 @pytest.mark.parametrize("first", range(0, MUTATIONS, BATCH))
 def test_a_damaged_spec_is_good_or_diagnosed(first: int, tmp_path: Path) -> None:
     examine_batch(first, first + BATCH, tmp_path)

@@ -39,6 +39,7 @@ def reason(path: Path) -> str:
     return str(none.value)
 
 
+@pytest.mark.wide(3)
 @pytest.mark.parametrize("name", STEPS)
 def test_steps_of_a_spec_are_the_whole_run(name: str) -> None:
     run = sequence(ROOT / "specs" / f"{name}.dsl")
@@ -47,6 +48,7 @@ def test_steps_of_a_spec_are_the_whole_run(name: str) -> None:
     agree(run_module(run, run.module()), run.expected())
 
 
+@pytest.mark.wide(3)
 @pytest.mark.parametrize("name", NONE)
 def test_a_spec_that_looks_ahead_has_no_step_and_a_reason(name: str) -> None:
     path = ROOT / "specs" / f"{name}.dsl"

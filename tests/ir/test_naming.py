@@ -27,6 +27,7 @@ LIBRARIES = {"transformer/mixers"}
 ALL = {x.relative_to(SPECS).with_suffix("").as_posix() for x in SPECS.rglob("*.dsl")}
 
 
+@pytest.mark.wide(8)
 @pytest.mark.parametrize("spec", sorted(ALL - LIBRARIES))
 def test_no_name_of_a_module_is_numbered(spec: str) -> None:
     assert [x for x in sorted(names(compile_text(SPECS / f"{spec}.dsl"))) if re.search(r"_\d+$", x)] == []

@@ -158,6 +158,58 @@ def test_every_entry_makes_the_same_checks(entry: str, compiled: tuple[str, Modu
         assert raised.type is not KeyError, what
 
 
+#: entries that take no data
+TABLES: dict[str, Callable[..., Any]] = {
+    "init_opt": lambda m, params, folder: m.init_opt(params),
+    "save": lambda m, params, folder: m.save(params, folder / "w.safetensors"),
+}
+
+
+@pytest.mark.point("4")
+@pytest.mark.parametrize("entry", TABLES)
+def test_entries_without_data_check_parameters(entry: str, compiled: tuple[str, ModuleType], tmp_path: Path) -> None:
+    _, module = compiled
+    TABLES[entry](module, module.init(), tmp_path)
+    for what, (change, message) in WRONG_TABLES.items():
+        if not what.startswith("state"):
+            params = module.init()
+            change(params, {}, {})
+            with pytest.raises(ValueError, match=message):
+                TABLES[entry](module, params, tmp_path)
+    for value in (None, [1.0]):
+        with pytest.raises(ValueError, match=r"^params: expected a dict of .* by name, found"):
+            TABLES[entry](module, value, tmp_path)
+        with pytest.raises(ValueError, match=r"^b: expected float32 \(3,\), found"):
+            TABLES[entry](module, module.init() | {"b": value}, tmp_path)
+
+
+#: what is wrong with the slots of an optimiser, and what the message says
+WRONG_SLOTS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "none": (lambda opt: opt.pop("v"), "^opt.v: expected a dict"),
+    "missing": (lambda opt: opt["v"].pop("b"), "^opt.v.b is missing"),
+    "shape": (lambda opt: opt["v"].update(b=opt["v"]["b"][:1]), expected("opt.v.b", "(3,)", "float32 (1,)")),
+    "layout": (
+        lambda opt: opt["v"].update(w=opt["v"]["w"].reshape(3, 4)),
+        expected("opt.v.w", "(4, 3)", "float32 (3, 4)"),
+    ),
+    "wide": (lambda opt: opt["v"].update(b=wide(opt["v"]["b"])), expected("opt.v.b", "(3,)", "float64 (3,)")),
+}
+
+
+@pytest.mark.point("4")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_slots_of_an_optimiser_are_checked(backend: str, tmp_path: Path) -> None:
+    module = module_of(SPEC.replace("sgd(lr", "momentum(lr"), backend, tmp_path)
+    params, data = module.init(), good(backend)
+    module.train_step(params, module.init_opt(params), *data.values())
+    for change, message in WRONG_SLOTS.values():
+        opt = module.init_opt(params)
+        change(opt)
+        with pytest.raises(ValueError, match=message):
+            module.train_step(params, opt, *data.values())
+        assert opt["step"] == 0
+
+
 def test_the_table_knows_every_entry(compiled: tuple[str, ModuleType]) -> None:
     """A function of a module that takes inputs is one of the table, or is called by one of it."""
     known = {name.split(",")[0] for name in ENTRIES} | {"init_cache"}

@@ -250,6 +250,7 @@ def written(made: Case, folder: Path) -> None:
     compile(compile_text(folder / "spec.dsl", "triton"), "spec", "exec")
 
 
+@pytest.mark.wide(2)
 @pytest.mark.point("21")
 @pytest.mark.parametrize("place", PLACES)
 def test_a_share_of_words_keeps_its_meaning_at_every_place(place: str, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ train m(y: f32[N, 3], target: f32[N]):
 """
 
 
+@pytest.mark.wide(4)
 @pytest.mark.point("21")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("place", ["name", "hyper", "slot"])

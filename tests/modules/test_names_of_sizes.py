@@ -23,6 +23,7 @@ train m(x: f32[{0}, 4], target: f32[{0}, 3]):
 """.replace("K]) ->", "4]) ->")
 
 
+@pytest.mark.wide(4)
 @pytest.mark.point("D")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_size_of_any_name_is_that_size_on_triton(name: str, tmp_path: Path) -> None:

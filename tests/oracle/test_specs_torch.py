@@ -83,6 +83,7 @@ def test_the_outputs_of_a_model_are_those_of_torch(path: Path) -> None:
             same(found[name], y, name)
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("path", [p for p in SPECS if "\ntrain " in p.read_text()], ids=lambda p: p.stem)
 def test_the_gradient_of_a_training_is_that_of_torch(path: Path) -> None:
     checked = check(path)

@@ -26,6 +26,7 @@ def run(construct: str, count: int, body: Callable[[Program], None], shrink: boo
     seed(zlib.crc32(construct.encode()))(options(given(programs(construct))(body)))()
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("construct", CONSTRUCTS)
 def test_a_few_programs(construct: str) -> None:
     def body(program: Program) -> None:

@@ -65,6 +65,7 @@ def compiled(spec: Path, backend: str, **options: Any) -> ModuleType:
     return dslc.compile(spec, backend=backend, dtype="f64", **options)
 
 
+@pytest.mark.wide(2)
 @pytest.mark.point("wrt")
 @pytest.mark.parametrize("backend", ["numpy", "triton"])
 def test_gradients_by_inputs_and_exposed_values_are_those_of_torch(spec: Path, backend: str) -> None:

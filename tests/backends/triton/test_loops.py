@@ -126,6 +126,7 @@ CASES = [
 MARKED = [pytest.param(case, id=case.name, marks=pytest.mark.point(case.point)) for case in CASES]
 
 
+@pytest.mark.wide(3)
 @pytest.mark.parametrize("case", MARKED)
 @pytest.mark.parametrize("backend", ["numpy", "triton"])
 def test_a_loop_computes_what_torch_does(tmp_path: Path, backend: str, case: Case) -> None:
@@ -236,6 +237,7 @@ ROLLED = {
 }
 
 
+@pytest.mark.wide(2)
 @pytest.mark.point("26")
 @pytest.mark.parametrize("name", ROLLED)
 @pytest.mark.parametrize("backend", ["numpy", "triton"])

@@ -46,6 +46,7 @@ def test_training_runs_over_keys_and_over_queries_once_in_each_kernel(name: str,
     assert [sum(isinstance(x, ast.For) for x in ast.walk(kernel)) for kernel in streams] == [1, 1, 1]
 
 
+@pytest.mark.wide(5)
 @pytest.mark.parametrize("width", [16, 24])
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_all_spellings_are_the_same_kernels_forward_and_backward(name: str, width: int, tmp_path: Path) -> None:
@@ -68,6 +69,7 @@ def test_the_keys_of_kernels_tell_them_apart(tmp_path: Path) -> None:
     assert [k.key for k in kernels_of(text.replace("0.25", "0.26"))] != keys
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("name", ["divided", "naive softmax", "other order of axes", "normalised last"])
 def test_values_and_gradients_agree_with_torch(name: str, tmp_path: Path) -> None:
     spec = tmp_path / "attention.dsl"

@@ -20,6 +20,7 @@ from dslc.ir.interpret import Interpreter
 WHOLE = {"argmax, argmin, any, all", "argmax of ties takes the first", "sort, argsort, top_k"}
 
 
+@pytest.mark.wide(3)
 @pytest.mark.parametrize("construct", CONSTRUCTS, ids=str)
 def test_values_and_gradients(construct: Construct, tmp_path: Path) -> None:
     spec = tmp_path / "construct.dsl"

@@ -78,6 +78,7 @@ def check(path: Path, folder: Path, dtype: str, size: int, **settings: object) -
             near(states[name], value, unit_of, name)
 
 
+@pytest.mark.wide(4)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(
     ("name", "size", "settings"),
@@ -101,6 +102,7 @@ def test_a_spec_that_declares_16_bits_itself_agrees_as_far_as_they_go(tmp_path: 
     check(ROOT / "specs/mlp/half.dsl", tmp_path, "f32", 17)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", TYPES)
 def test_ten_steps_stay_near_those_in_float32(dtype: str, tmp_path: Path) -> None:
     spec = ROOT / "specs/mlp/mlp.dsl"

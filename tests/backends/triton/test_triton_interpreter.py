@@ -32,6 +32,7 @@ def arrays(value: Any) -> list[Any]:
     return [np.asarray(value)]
 
 
+@pytest.mark.wide(6)
 @pytest.mark.parametrize(("name", "size"), NAMES.items())
 def test_the_quick_interpreter_gives_the_same_bits(name: str, size: int) -> None:
     path = ROOT / f"specs/{name}.dsl"

@@ -117,6 +117,7 @@ def failed(spec: Path, dtype: str, pattern: str = "", replacement: str = "") -> 
     return [x.name for x in rows if not x.ok]
 
 
+@pytest.mark.wide(4)
 @pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16"])
 def test_a_module_without_faults_passes_in_every_dtype(pooled: Path, dtype: str) -> None:
     assert not failed(pooled, dtype)
@@ -137,6 +138,7 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.wide(7)
 @pytest.mark.parametrize(("dtype", "pattern", "replacement", "check"), FAULTS.values(), ids=FAULTS)
 def test_a_fault_that_is_planted_is_found(pooled: Path, dtype: str, pattern: str, replacement: str, check: str) -> None:
     assert check in failed(pooled, dtype, pattern, replacement)
@@ -166,6 +168,7 @@ def test_a_module_may_go_where_one_training_in_fifty_goes(pooled: Path, far: flo
     assert checks.same_training(subject, ours, theirs).ok is ok
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", TYPES)
 def test_a_maximum_of_values_before_they_are_rounded_would_be_found_nowhere(
     pooled: Path, dtype: str, monkeypatch: pytest.MonkeyPatch
@@ -180,6 +183,7 @@ def test_a_result_may_move_as_far_as_the_others_go_beyond_their_mean() -> None:
     assert Wanted(exact, lambda: near).movement() == {"a": 2.0, "b": 2.0}
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_a_state_that_layers_hand_on_and_a_cache_keeps_is_float32_for_both(dtype: str) -> None:
     path, settings = ROOT / "specs/recurrent/lstm.dsl", {"width": 8, "vocabulary": 11, "depth": 2}

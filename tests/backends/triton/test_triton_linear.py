@@ -55,6 +55,7 @@ def written(folder: Path, body: str) -> Path:
     return spec
 
 
+@pytest.mark.wide(5)
 @pytest.mark.parametrize("name", SCANS)
 @pytest.mark.parametrize("size", [1, 5])
 def test_a_linear_recurrence_is_an_associative_scan_both_ways(name: str, size: int, tmp_path: Path) -> None:
@@ -66,6 +67,7 @@ def test_a_linear_recurrence_is_an_associative_scan_both_ways(name: str, size: i
     check_spec(spec, tmp_path, size)
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("name", ["decay", "rotation"])
 def test_the_state_is_carried_from_block_to_block(name: str, tmp_path: Path) -> None:
     spec = tmp_path / "long.dsl"
@@ -90,6 +92,7 @@ def test_another_recurrence_runs_one_step_after_another_and_its_adjoint_as_a_sca
     check_spec(trained, tmp_path, 3)
 
 
+@pytest.mark.wide(3)
 @pytest.mark.parametrize(("name", "size", "settings"), [
     ("lru", 3, {"width": 6, "states": 5}), ("mamba", 3, {"width": 4, "vocabulary": 5}), ("ssm_prefix", 3, {}),
 ])  # fmt: skip

@@ -46,7 +46,7 @@ def test_state_dict_has_the_names_of_the_spec(tmp_path: Path) -> None:
 
 
 def test_a_torch_optimizer_trains_it(tmp_path: Path) -> None:
-    module = triton_module(ROOT / "specs/mlp/mlp.dsl", tmp_path).Module(seed=0)
+    module = triton_module(ROOT / "specs/mlp/mlp.dsl", tmp_path, hidden=16).Module(seed=0)
     adam = torch.optim.Adam(module.parameters(), lr=1e-2)
     rng = np.random.default_rng(0)
     x = torch.as_tensor(rng.normal(size=(8, 64))).float()
@@ -122,6 +122,7 @@ def test_every_call_draws_anew_and_a_seed_repeats_it(tmp_path: Path) -> None:
     torch.testing.assert_close(again(x), second, rtol=0, atol=0)
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("training", [False, True])
 def test_gradients_with_states_and_draws_pass_gradcheck(training: bool, tmp_path: Path) -> None:
     _, module, x, _ = normed(tmp_path)

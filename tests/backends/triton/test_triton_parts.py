@@ -111,11 +111,13 @@ def test_a_large_matrix_has_tiles_enough(tmp_path: Path) -> None:
     assert re.search(r"d_W_dot_kernel\[\(16, 16\)\]", text)
 
 
+@pytest.mark.wide(3)
 @pytest.mark.parametrize("rows", [1, 15, 37, 300])
 def test_parts_may_be_empty_or_ragged(rows: int, tmp_path: Path) -> None:
     check_spec(written(WEIGHTS.format(width=20), tmp_path), tmp_path, rows)
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("rows", [3, 37])
 def test_parts_of_all_layers_are_added_up_after_the_loop(rows: int, tmp_path: Path) -> None:
     spec = written(LAYERS, tmp_path)
@@ -128,6 +130,7 @@ def test_parts_of_all_layers_are_added_up_after_the_loop(rows: int, tmp_path: Pa
     check_spec(spec, tmp_path, rows)
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("rows", [3, 37])
 def test_sums_over_the_steps_of_a_loop_wait_for_the_parts_of_each_step(rows: int, tmp_path: Path) -> None:
     spec = written(TIMES, tmp_path)
@@ -151,6 +154,7 @@ def test_a_value_that_is_only_handed_on_keeps_its_history_too(length: int, tmp_p
     check_spec(written(CARRIED, tmp_path), tmp_path, length)
 
 
+@pytest.mark.wide(3)
 @pytest.mark.parametrize("name", ["transformer/gpt", "recurrent/lstm", "recurrent/gru", "convolution/resnet"])
 def test_loops_copy_nothing(name: str) -> None:
     text = compile_text(ROOT / f"specs/{name}.dsl", "triton")

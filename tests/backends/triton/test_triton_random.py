@@ -97,6 +97,7 @@ def run(construct: str, count: int, start: int) -> None:
     seed(zlib.crc32(construct.encode()) + start)(options(given(programs(construct))(check)))()
 
 
+@pytest.mark.wide(12)
 @pytest.mark.parametrize("construct", CONSTRUCTS)
 def test_random_programs(construct: str) -> None:
     run(construct, QUICK, 0)
@@ -109,6 +110,7 @@ def test_many_random_programs(construct: str) -> None:
     run(construct, LONG - LONG // 6, 1)
 
 
+@pytest.mark.wide(5)
 @pytest.mark.parametrize("what", FOUND)
 def test_programs_that_were_wrong_once(what: str) -> None:
     check(written(FOUND[what]))

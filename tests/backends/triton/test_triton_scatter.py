@@ -42,6 +42,7 @@ def written(folder: Path, name: str) -> Path:
     return spec
 
 
+@pytest.mark.wide(4)
 @pytest.mark.parametrize("size", [2, 17])
 @pytest.mark.parametrize("name", SPECS)
 def test_a_scatter_to_many_rows_sums_sorted_segments(name: str, size: int, tmp_path: Path) -> None:
@@ -57,6 +58,7 @@ def test_a_scatter_to_few_rows_is_a_sum_of_selects(tmp_path: Path) -> None:
     check_spec(spec, tmp_path, 5)
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("name", ["edges", "counts", "batched", "two places", "large vocabulary"])
 def test_atomic_additions_give_the_same_sums(name: str, tmp_path: Path) -> None:
     spec = written(tmp_path, name)

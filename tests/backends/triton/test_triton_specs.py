@@ -89,11 +89,13 @@ def test_float16_holds_what_a_spec_computes_at_a_ragged_length(name: str) -> Non
         assert not checks.Subject(model, train, sizes, 17, "f16").overflow()
 
 
+@pytest.mark.wide(4)
 @pytest.mark.parametrize(("name", "size"), QUICK.items())
 def test_the_module_of_a_spec_agrees_with_the_interpreter(name: str, size: int, tmp_path: Path) -> None:
     check_spec(ROOT / f"specs/{name}.dsl", tmp_path, size, tolerance=1e-5 if name in DRAWN else 1e-9)
 
 
+@pytest.mark.wide(3)
 @pytest.mark.parametrize("name", ["mlp/xor", "linear/calibration", "recurrent/truncated"])
 def test_a_spec_trains_as_the_numpy_module_does(name: str) -> None:
     assert not failures(ROOT / f"specs/{name}.dsl", [3])

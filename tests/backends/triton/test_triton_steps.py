@@ -15,7 +15,7 @@ from tests.incremental.models import BOUNDED, LAYERS, NESTED, ROUNDS, STEPS, SUM
 from tests.incremental.sequences import Sequence, agree, run_module, sequence
 
 #: some of each kind of entry
-SOME = ("transformer/gpt", "transformer/encoder_decoder", "recurrent/lstm", "recurrent/lru", "convolution/wavenet")
+SOME = ("recurrent/lstm", "transformer/gpt", "transformer/encoder_decoder", "recurrent/lru", "convolution/wavenet")
 
 
 def check(run: Sequence, folder: Path) -> None:
@@ -27,6 +27,7 @@ def in_arrays(found: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     return ({name: np.asarray(x) for name, x in outputs.items()} for outputs in found)
 
 
+@pytest.mark.wide(5)
 @pytest.mark.parametrize("name", SOME)
 def test_steps_of_a_spec_are_the_whole_run(name: str, tmp_path: Path) -> None:
     check(sequence(ROOT / "specs" / f"{name}.dsl", 4), tmp_path)
@@ -38,6 +39,7 @@ def test_steps_of_every_spec_are_the_whole_run(name: str, tmp_path: Path) -> Non
     check(sequence(ROOT / "specs" / f"{name}.dsl"), tmp_path)
 
 
+@pytest.mark.wide(4)
 @pytest.mark.parametrize("name", LAYERS)
 def test_steps_of_a_layer_are_the_whole_run(name: str, tmp_path: Path) -> None:
     check(sequence(layer(tmp_path, LAYERS[name]), 4), tmp_path)
@@ -49,11 +51,13 @@ def test_a_read_at_a_bounded_distance_needs_no_history(name: str, tmp_path: Path
     check(sequence(layer(tmp_path, BOUNDED[name]), 4), tmp_path)
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_a_result_for_the_whole_sequence_is_that_of_the_positions_so_far(name: str, tmp_path: Path) -> None:
     check(sequence(layer(tmp_path, SUMMARIES[name], "[N, O]"), 4), tmp_path)
 
 
+@pytest.mark.wide(3)
 @pytest.mark.parametrize("text", [NESTED, TWO, ROUNDS], ids=["loops in loops", "fixed entries", "another axis"])
 def test_entries_of_loops_are_kept_for_each_pass(text: str, tmp_path: Path) -> None:
     check(sequence(written(tmp_path, text), 4), tmp_path)
@@ -93,6 +97,7 @@ def test_a_cache_longer_than_the_model_allows_and_a_wrong_token_are_errors(gpt: 
     assert cache["positions"] == 0
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 def test_steps_in_16_bits_are_near_the_whole_run(dtype: str, tmp_path: Path) -> None:
     settings = {"width": 16, "heads": 2, "depth": 2}

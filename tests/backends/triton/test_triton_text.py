@@ -128,6 +128,7 @@ def makes_tensor(value: ast.expr) -> bool:
 MOVED = ("view", "contiguous", "t", "to", "cpu", "detach", "clone")
 
 
+@pytest.mark.wide(8)
 @pytest.mark.parametrize("name", [x for x in SPECS if x not in PARTS])
 def test_the_host_computes_nothing_and_describes_what_it_launches(name: str) -> None:
     """What the manifest describes is compiled ahead of time."""
@@ -173,6 +174,7 @@ MOVES = {
 IN_RANGE = {"lt", "ge", "bitwise_or", "__or__", "any", "is_nonzero", "_local_scalar_dense"}
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("name", ["mlp/mlp", "mlp/mc_dropout", "linear/softmax_regression", "recurrent/echo_state"])
 def test_training_runs_no_operation_of_torch(name: str, tmp_path: Path) -> None:
     spec = ROOT / f"specs/{name}.dsl"

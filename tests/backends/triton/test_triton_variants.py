@@ -74,6 +74,7 @@ def test_no_kind_of_attention_stores_its_scores(name: str, tmp_path: Path) -> No
     assert shapes and not [s for s in shapes if len(re.findall(r"\b[TS]\b", s)) > 1]
 
 
+@pytest.mark.wide(4)
 @pytest.mark.parametrize("length", [5, pytest.param(35, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", KINDS)
 def test_every_kind_of_attention_agrees_with_the_interpreter(name: str, length: int, tmp_path: Path) -> None:
