@@ -288,6 +288,8 @@ def check_by_itself(
     frame.names.update(statics)  # type: ignore[arg-type]
     instance.statics = statics
     frame.body_sizes = {s.name: s.value.span.text for s in node.body or () if isinstance(s, t.Size)}
+    for declared in (s for s in node.body or () if isinstance(s, t.Parameter)):
+        frame.body_sizes |= {x.name: x.value.span.text for x in declared.walk() if isinstance(x, t.NamedDim)}
     types = own_types(frame, defined, _where(node), settings or {})
     if types is None:
         for output in node.outputs:  # what can be told about the outputs without the sizes of the inputs

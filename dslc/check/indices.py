@@ -153,7 +153,7 @@ class Scope:
             labels.append(Label(found.origin, f"{b} comes from here"))
         help = wording.always_equal(self.frame, index.size, found.size) if equal is None else None
         if first is not None and index.name:
-            help = _part_of(self.frame, first, found, help)
+            help = _part_of(self.frame, first, found, help, len(self.failed) == 1)
         kind = kinds.INDEX_TWO_SIZES if index.name else kinds.SIZES_DIFFER
         self.frame.report(kind(*labels, name=index.name, a=a, b=b, how=wording.how(equal), help=help))
 
@@ -420,7 +420,7 @@ class Scope:
             high is not None and facts.nonnegative(tidy(high - read.size))
         ):
             kind = kinds.LEAVES_RANGE
-            help = f"write {choices}, if that is meant"
+            help = f"write {choices}, if that is meant{_slices(frame, read)}"
         else:
             needed = [x for x in (low, None if high is None else tidy(read.size - 1 - high)) if x is not None]
             facts_needed = [wording.inequality(frame, x) for x in needed if not facts.nonnegative(x)]
@@ -433,8 +433,25 @@ class Scope:
         frame.report(kind(*labels, text=text, name=read.name, help=help))
 
 
-def _part_of(frame: Frame, first: Evidence, found: Evidence, help: str | None) -> str | None:
-    """Advice to take the part of a longer axis that is meant: a plain index always means a whole axis."""
+def _slices(frame: Frame, read: PendingRead) -> str:
+    """Advice for differences of neighbours: `x[:, 1:T]` and `x[:, 0:T - 1]` for `x[n, t+1] - x[n, t]`."""
+    position, text = read.position, read.span.text
+    plain = isinstance(position, Affine) and len(position.terms) == 1 and position.terms[0][1] == 1
+    if not plain or not isinstance(position.offset, int) or "(" in text or not text.endswith("]"):  # type: ignore[union-attr]
+        return ""
+    before = read.span.source.text[read.span.start : read.axis_span.start].count(",")
+    after = read.span.source.text[read.axis_span.end : read.span.end].count(",")
+    step = abs(position.offset)  # type: ignore[union-attr]
+    parts = (f"{step}:{frame.show(read.size)}", f"0:{frame.show(tidy(read.size - step))}")
+    first, second = (f"{read.name}[{', '.join([':'] * before + [part] + [':'] * after)}]" for part in parts)
+    return f"; to leave the ends out, name slices before, `{first}` and `{second}`"
+
+
+def _part_of(frame: Frame, first: Evidence, found: Evidence, help: str | None, only: bool) -> str | None:
+    """Advice to take the part of a longer axis that is meant: a plain index always means a whole axis.
+
+    A parameter may have more rows than are read, if no other index of the statement fails, too.
+    """
     facts = frame.facts
     for short, long in ((first, found), (found, first)):
         certain = facts.nonnegative(tidy(long.size - short.size))
@@ -442,6 +459,10 @@ def _part_of(frame: Frame, first: Evidence, found: Evidence, help: str | None) -
         rest = _REST.match(long.span.source.text[long.span.end :])
         stated = short is first and short.span.source.text[: short.span.start].rstrip().endswith(":")
         stated = stated or (short is first and ":" in short.span.text)
+        tensor = None if read is None else frame.names.get(read[1])
+        own = isinstance(tensor, Tensor) and tensor.role == "param" and isinstance(short.size, Polynomial)
+        given = (x for x in frame.names.values() if isinstance(x, Tensor) and x.role == "input")
+        stated = stated or (own and only and all(long.size not in x.shape for x in given))
         open_ = isinstance(short.size, Polynomial) and (isinstance(long.size, int) or certain)
         open_ = open_ or (stated and not facts.nonnegative(tidy(short.size - long.size)))
         if read is None or rest is None or not open_ or not long.span.text.isidentifier():

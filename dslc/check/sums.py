@@ -222,6 +222,8 @@ class Placement:
         target, place = unnamed[0], lone[0].place
         lefts = ", ".join(f"{x.name}[{', '.join(names)}]" for x in unnamed)
         help = "name the axes: " + (self._whole_arguments(root, names, unnamed) or wording.equation(lefts, root))
+        if isinstance(root, t.Call) and any(isinstance(x.value, t.Call) and not self.uses(x) for x in root.arguments):
+            help = f"name the arguments on lines before, and index them there, and `{target.name}` on the left"
         labels = (Label(target.span, "no axes are named here"), Label(place.span))
         self.frame.report(kinds.INDICES_LEFT(*labels, target=target.name, names=wording.indices(names), help=help))
 

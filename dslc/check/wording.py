@@ -63,6 +63,8 @@ def made_known(frame: Frame, node: t.Expr, first: str = "") -> str | None:
         if isinstance(binding, Tensor) and binding.entry and binding.shape == ():
             number = "4" if binding.dtype.startswith("i") else "0.5"
             return f"{first}make `{name}` a hyper-parameter: `{name} = {number}` in place of the input"
+        if isinstance(binding, Tensor) and binding.shape == () and binding.role == "param":
+            return f"{first}make `{name}` a hyper-parameter, `{name} = 0.5` in the signature: a `param` is trained"
     return first.removesuffix("; or ") or None
 
 
