@@ -204,6 +204,9 @@ def plain(size: Size) -> int | str:
 def show(report: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
+
+    from dslc.quoting import printable
 
     table = Table("value", "line", *COLUMNS)
     for column in table.columns[2:]:
@@ -212,7 +215,8 @@ def show(report: dict[str, Any]) -> None:
         name = row["name"] or ""
         times = f" (x{row['count']})" if row["count"] > 1 else ""
         where = "" if row["file"] is None else f"{Path(row['file']).name}:{row['line']}"
-        table.add_row(f"{name}{times}", ("d " if row["backward"] else "") + where, *(cell(row[c]) for c in COLUMNS))
+        place = Text(("d " if row["backward"] else "") + printable(where))  # as it is: no words of rich in file names
+        table.add_row(f"{name}{times}", place, *(cell(row[c]) for c in COLUMNS))
     both = any(row["backward"] for row in report["rows"])
     for name, values in report["total"].items():
         if both or name == "all":

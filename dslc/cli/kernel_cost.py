@@ -139,6 +139,9 @@ def needed(text: str) -> dict[str, dict[str, Any]]:
 def show_kernels(report: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
+
+    from dslc.quoting import printable
 
     table = Table("kernel", "line", *COLUMNS)
     for column in table.columns[2:]:
@@ -146,9 +149,8 @@ def show_kernels(report: dict[str, Any]) -> None:
     for function, total in report["total"].items():
         for row in report["kernels"]:
             if row["function"] == function:
-                table.add_row(
-                    row["kernel"], row["lines"][-1] if row["lines"] else "", *(number(row[c]) for c in COLUMNS)
-                )
+                place = Text(printable(row["lines"][-1]) if row["lines"] else "")
+                table.add_row(row["kernel"], place, *(number(row[c]) for c in COLUMNS))
         table.add_section()
         table.add_row(f"total of {function}", "", *(number(total[c]) for c in COLUMNS))
         table.add_section()

@@ -106,6 +106,7 @@ def train(
     import json
 
     from dslc.cli.compiled import compiled, spec_errors
+    from dslc.quoting import printable
     from dslc.training.errors import RunError, Stopped
     from dslc.training.run import Settings
 
@@ -139,7 +140,7 @@ def train(
         context.exit(1)
     except Stopped as stop:
         command = f"the same command goes on from there ({folder})"
-        click.echo(f"stopped after step {stop.step}, with a checkpoint; {command}", err=True)
+        click.echo(printable(f"stopped after step {stop.step}, with a checkpoint; {command}"), err=True)
         context.exit(EXIT_INTERRUPTED)
     if as_json:
         click.echo(json.dumps(report, indent=2))
@@ -227,7 +228,7 @@ def starting_weights(program: Compiled, weights: Path, new: Sequence[str]) -> di
 
     if new:
         return read_old_weights(program.module, weights, new)
-    params, state = read_weights(program.module, weights)
+    params, state = read_weights(program.module, weights, new=True)
     return {**params, **state}
 
 
@@ -278,8 +279,10 @@ def signals() -> Iterator[list[int]]:
 def watched(job: Job, settings: Settings, name: str, explain: Any, quiet: bool) -> Outcome:
     """Train behind a progress bar, which only a terminal sees."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from dslc.quoting import printable
     from dslc.training.loop import Watch
     from dslc.training.loop import train as run_training
     from dslc.training.run import Epoch
@@ -290,7 +293,7 @@ def watched(job: Job, settings: Settings, name: str, explain: Any, quiet: bool) 
         TextColumn("{task.fields[note]}"),
     )  # fmt: skip
     with signals() as seen, Progress(*columns, console=console, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task(name, total=None, note="")
+        task = bar.add_task(escape(printable(name)), total=None, note="")
         last: list[Epoch] = []
 
         def on_start(step: int, total: int) -> None:
@@ -356,6 +359,8 @@ def show_result(report: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from dslc.quoting import printable
+
     rows: list[tuple[str, dict[str, float]]] = []
     if report["history"]:
         last = report["history"][-1]
@@ -375,4 +380,5 @@ def show_result(report: dict[str, Any]) -> None:
         Console().print(table)
     early = ", stopped early" if report["stopped_early"] else ""
     resumed = f", resumed at {report['resumed_at']}" if report["resumed_at"] else ""
-    click.echo(f"{report['weights']}: {report['parameters']} parameters, {report['steps']} steps{resumed}{early}")
+    weights = printable(report["weights"])
+    click.echo(f"{weights}: {report['parameters']} parameters, {report['steps']} steps{resumed}{early}")

@@ -15,12 +15,16 @@ from dslc.cli.compile import DTYPE_OF_NUMPY, MODEL, SPEC
 
 if TYPE_CHECKING:
     from dslc.training.files import Arrays
-    from dslc.weights.maps import Mapped, WeightMap
+    from dslc.weights.maps import Mapped
+    from dslc.weights.suggest import Suggestion
 
 #: of the object that --json prints
 VERSION = 1
 
 Shape = tuple[int, ...]
+
+#: of the arrays that a parameter may be, those that a line names
+SHOWN = 3
 
 
 @click.command(short_help="Bring in weights of another framework.")
@@ -88,7 +92,7 @@ class Report:
     wanted: dict[str, Shape]
     found: dict[str, Shape]
     mapped: Mapped
-    suggestion: WeightMap | None = None
+    suggestion: Suggestion | None = None
     written: Path | None = None
     failed: bool = False
 
@@ -123,10 +127,13 @@ class Report:
             "version": VERSION, "ok": not self.failed, "file": None if self.written is None else str(self.written),
             "parameters": table, "missing": self.missing, "left_over": self.mapped.left,
             "dropped": self.mapped.dropped, "unused_rules": [str(rule) for rule in self.mapped.idle],
-            "map": None if self.suggestion is None else str(self.suggestion),
+            "map": None if self.suggestion is None else str(self.suggestion.map),
+            "unclear": {} if self.suggestion is None else self.suggestion.unclear,
         }  # fmt: skip
 
     def text(self, source: Path) -> str:
+        from dslc.quoting import printable
+
         if self.suggestion is not None:
             return self.as_map(source)
         shown = [
@@ -135,15 +142,15 @@ class Report:
         ]
         lines = _aligned([("parameter", "shape", "from", "brought in as", ""), *shown])
         if self.mapped.left:
-            lines += ["", "left over:", *(f"  {n} {_shape(self.found[n])}" for n in self.mapped.left)]
+            lines += ["", "left over:", *(f"  {printable(n)} {_shape(self.found[n])}" for n in self.mapped.left)]
         if self.mapped.dropped:
             lines.append(f"dropped: {len(self.mapped.dropped)}")
-        lines += [f"line {rule.line} of the map is about nothing: {rule}" for rule in self.mapped.idle]
+        lines += [f"line {rule.line} of the map is about nothing: {printable(str(rule))}" for rule in self.mapped.idle]
         lines.append("")
         if self.failed:
             lines.append(f"{len(self.missing)} missing, {len(self.wrong)} of another shape: nothing is written")
         elif self.written is not None:
-            lines.append(f"{self.written}: {len(self.wanted) - len(self.missing)} arrays brought in")
+            lines.append(f"{printable(str(self.written))}: {len(self.wanted) - len(self.missing)} arrays brought in")
         else:
             lines.append("all is there; -o OUT writes it")
         return "\n".join(lines)
@@ -153,15 +160,24 @@ class Report:
         assert self.suggestion is not None
         from dslc.quoting import printable
 
-        lines = [f"# suggested for {printable(source.name)} by shape and name: read it, and give it with --map"]
+        suggestion = self.suggestion
+        lines = [f"# suggested for {printable(source.name)} by shapes and paths: read it, and give it with --map"]
         rows = []
-        for rule in self.suggestion.rules:
+        for rule in suggestion.map.rules:
             there, here = _shape(self.found[rule.pattern]), _shape(self.wanted[rule.targets[0]])
             rows.append((str(rule), f"# {there} to {here}"))
         lines += _aligned(rows)
-        placed = {target for rule in self.suggestion.rules for target in rule.targets}
-        lines += [f"# missing: {n} {_shape(s)}" for n, s in self.wanted.items() if n not in placed]
-        used = {rule.pattern for rule in self.suggestion.rules}
+        placed = {target for rule in suggestion.map.rules for target in rule.targets}
+        for name, shape in self.wanted.items():
+            if near := suggestion.unclear.get(name):
+                more = f" or {len(near) - SHOWN} more" if len(near) > SHOWN else ""
+                lines.append(printable(f"# unclear: {name} {_shape(shape)} may be {' or '.join(near[:SHOWN])}{more}"))
+            elif name not in placed:
+                lines.append(f"# missing: {name} {_shape(shape)}")
+        if suggestion.unclear:
+            count = len(suggestion.unclear)
+            lines.append(f"# {count} unclear: shapes and paths do not tell which array they are, so add rules for them")
+        used = {rule.pattern for rule in suggestion.map.rules}
         lines += [f"# left over: {printable(n)} {_shape(s)}" for n, s in self.found.items() if n not in used]
         return "\n".join(lines)
 

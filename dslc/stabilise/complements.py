@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dslc.ir import nodes as ir
-from dslc.ir.algebra import div, is_one, mul, neg, number, sub
+from dslc.ir.algebra import choose, div, is_one, mul, neg, number, sub
 from dslc.ops.elementary import is_square
-from dslc.stabilise.matching import constant, half, negative, one_of, op, see, seen, twice
+from dslc.stabilise.exponential_sums import exponent_of, op_bool, written
+from dslc.stabilise.matching import constant, half, multiple, negative, op, see, seen, twice
 from dslc.stabilise.softmax import two_exponents
+
+#: beyond it, cosh(x) is exp(|x|) / 2 in all digits
+STEEP = 20.0
 
 
 def complement(s: ir.Scalar, through_names: bool = False) -> ir.Scalar | None:
@@ -14,6 +18,9 @@ def complement(s: ir.Scalar, through_names: bool = False) -> ir.Scalar | None:
     found = see(s) if through_names else s
     if not isinstance(found, ir.Op):
         return None
+    exponent = exponent_of(found)
+    if exponent is not None:
+        return neg(op("expm1", exponent))
     match found.name:
         case "sigmoid":
             return op("sigmoid", negative(found.args[0]))
@@ -21,8 +28,6 @@ def complement(s: ir.Scalar, through_names: bool = False) -> ir.Scalar | None:
             return op("erfc", found.args[0])
         case "erfc":
             return op("erf", found.args[0])
-        case "exp":
-            return neg(op("expm1", found.args[0]))
         case "tanh":
             return twice(op("sigmoid", negative(twice(found.args[0]))))
     if not is_square(found):
@@ -36,30 +41,55 @@ def complement(s: ir.Scalar, through_names: bool = False) -> ir.Scalar | None:
 
 def one_minus(s: ir.Op) -> ir.Scalar | None:
     """1 - sigmoid(x) = sigmoid(-x); 1 - erf(x) = erfc(x); 1 - erfc(x) = erf(x); 1 - exp(x) = -expm1(x);
-    1 - tanh(x) = 2 sigmoid(-2 x); 1 - tanh(x)^2 = 4 sigmoid(2 x) sigmoid(-2 x)"""
+    1 - tanh(x) = 2 sigmoid(-2 x); 1 - tanh(x)^2 = 4 sigmoid(2 x) sigmoid(-2 x); c - c f(x) = c (1 - f(x))"""
     a, b = s.args
-    return complement(b) if is_one(a) else None
+    factor, f = multiple(b)
+    return _scaled(factor, complement(f)) if constant(a) == factor else None
+
+
+def supplement(s: ir.Scalar, through_names: bool = False) -> ir.Scalar | None:
+    """1 + f(x) in closed form, for the functions of `one_plus`."""
+    found = see(s) if through_names else s
+    match found:
+        case ir.Op("erf"):
+            return op("erfc", negative(found.args[0]))
+        case ir.Op("tanh"):
+            return twice(op("sigmoid", twice(found.args[0])))
+    return None
 
 
 def one_plus(s: ir.Op) -> ir.Scalar | None:
-    """1 + erf(x) = erfc(-x); 1 + tanh(x) = 2 sigmoid(2 x)"""
-    other = one_of(s)
-    if not isinstance(other, ir.Op):
-        return None
-    match other.name:
-        case "erf":
-            return op("erfc", negative(other.args[0]))
-        case "tanh":
-            return twice(op("sigmoid", twice(other.args[0])))
+    """1 + erf(x) = erfc(-x); 1 + tanh(x) = 2 sigmoid(2 x); c + c f(x) = c (1 + f(x))"""
+    for a, b in (s.args, reversed(s.args)):
+        factor, f = multiple(b)
+        if constant(a) == factor:
+            return _scaled(factor, supplement(f))
     return None
+
+
+def _scaled(factor: float, x: ir.Scalar | None) -> ir.Scalar | None:
+    """c x, with numbers multiplied."""
+    if x is None or factor == 1:
+        return x
+    more, y = multiple(x)
+    return mul(ir.const(factor * more, y.dtype), y)
+
+
+def half_of_twice(s: ir.Op) -> ir.Scalar | None:
+    """(2 sigmoid(x)) / 2 = 0.5 (2 sigmoid(x)) = sigmoid(x), which is what becomes of (1 + tanh(x / 2)) / 2"""
+    factor, x = multiple(s)
+    inner = seen(x, "*") if factor == 0.5 else None
+    if inner is None or constant(inner.args[0]) != 2:
+        return None
+    y = inner.args[1]
+    return y if isinstance(y, ir.Op) and y.name == "sigmoid" else None
 
 
 def exp_minus_one(s: ir.Op) -> ir.Scalar | None:
     """exp(x) - 1 = expm1(x)"""
     a, b = s.args
-    if isinstance(a, ir.Op) and a.name == "exp" and is_one(b):
-        return op("expm1", a.args[0])
-    return None
+    exponent = exponent_of(a) if is_one(b) else None
+    return None if exponent is None else op("expm1", exponent)
 
 
 def centred_sigmoid(s: ir.Op) -> ir.Scalar | None:
@@ -75,11 +105,12 @@ def centred_sigmoid(s: ir.Op) -> ir.Scalar | None:
 
 def hyperbolic_sine(s: ir.Op) -> ir.Scalar | None:
     """exp(x) - exp(-x) = 2 sinh(x)"""
-    a, b = s.args
-    if not (isinstance(a, ir.Op) and isinstance(b, ir.Op) and a.name == b.name == "exp"):
-        return None
-    x = a.args[0]
-    return twice(op("sinh", x)) if negative(x) is b.args[0] or negative(b.args[0]) is x else None
+    x, y = (exponent_of(a) for a in s.args)
+    return twice(op("sinh", x)) if x is not None and y is not None and _are_opposite(x, y) else None
+
+
+def _are_opposite(x: ir.Scalar, y: ir.Scalar) -> bool:
+    return negative(x) is y or negative(y) is x
 
 
 def difference_of_exponentials(s: ir.Scalar) -> tuple[ir.Scalar, ir.Scalar] | None:
@@ -90,8 +121,10 @@ def difference_of_exponentials(s: ir.Scalar) -> tuple[ir.Scalar, ir.Scalar] | No
     none = ir.const(0.0, "float")
     match found.name:
         case "-":
-            a, b = (seen(x, "exp") for x in found.args)
-            return None if a is None or b is None else (a.args[0], b.args[0])
+            a, b = (written(x) for x in found.args)
+            if a is None or b is None or a.weight is not None or b.weight is not None:
+                return None
+            return a.exponent, b.exponent
         case "expm1":
             return found.args[0], none
         case "neg":
@@ -117,11 +150,66 @@ def hyperbolic_tangent(s: ir.Op) -> ir.Scalar | None:
         return None
     for x, y in (below, below[::-1]):
         if _same(above[0], x) and _same(above[1], y):
-            gap = x if constant(y) == 0 else negative(y) if constant(x) == 0 else sub(x, y)
-            if isinstance(gap, ir.Op) and gap.name == "-" and negative(gap.args[0]) is gap.args[1]:
-                return op("tanh", gap.args[0])
-            return op("tanh", half(gap))
+            if _are_opposite(x, y):
+                return op("tanh", x)
+            return op("tanh", half(x if constant(y) == 0 else negative(y) if constant(x) == 0 else sub(x, y)))
     return None
+
+
+def tangent_by_product(s: ir.Op) -> ir.Scalar | None:
+    """sinh(x) (1 / cosh(x)) = tanh(x)"""
+    for a, b in (s.args, reversed(s.args)):
+        sine = seen(a, "sinh")
+        if sine is not None and secant_of(b) is sine.args[0]:
+            return op("tanh", sine.args[0])
+    return None
+
+
+def hyperbolic_secant(s: ir.Op) -> ir.Scalar | None:
+    """a / cosh(x)^n = a (2 exp(-|x|))^n far from 0, whose derivative does not divide by what overflows;
+    a / (exp x + exp(-x)) = (a / 2) / cosh(x)"""
+    if s.name != "/":
+        base, power = s.args
+        n = constant(power)
+        return None if n is None or n >= 0 else _secant(base, -n)
+    top, bottom = s.args
+    power = seen(bottom, "^")
+    n = None if power is None else constant(power.args[1])
+    found = _secant(bottom, 1) if power is None or n is None or n <= 0 else _secant(power.args[0], n)
+    if found is not None:
+        return mul(top, found)
+    pair = two_exponents(bottom)
+    if pair is None or not _are_opposite(*pair):
+        return None
+    return mul(half(top), ir.op("/", (number(1.0), op("cosh", pair[0])), s.dtype))
+
+
+def _secant(s: ir.Scalar, n: float) -> ir.Scalar | None:
+    """cosh(x)^-n"""
+    cosine = seen(s, "cosh")
+    if cosine is None or is_bounded(cosine):
+        return None
+    x = cosine.args[0]
+    size = choose(op_bool(">=", x, ir.const(0.0, x.dtype)), x, negative(x))
+    far = op_bool(">", size, ir.const(STEEP, x.dtype))
+    near = div(number(1.0), op("cosh", choose(far, ir.const(STEEP, x.dtype), x)))
+    value = choose(far, twice(op("exp", negative(size))), near)
+    return value if n == 1 else ir.op("^", (value, number(n)), value.dtype)
+
+
+def secant_of(s: ir.Scalar) -> ir.Scalar | None:
+    """x of 1 / cosh(x) as the rule above writes it."""
+    match seen(s, "select"):
+        case ir.Op("select", (_, _, ir.Op("/", (_, ir.Op("cosh", (ir.Op("select", (_, _, x)),)))))):
+            return x
+    return None
+
+
+def is_bounded(s: ir.Op | None) -> bool:
+    """f(x if c else number): what rules make of f(x) where that is safe."""
+    if s is None or not isinstance(s.args[0], ir.Op) or s.args[0].name != "select":
+        return False
+    return any(isinstance(x, ir.Const) for x in s.args[0].args[1:])
 
 
 def _same(a: ir.Scalar, b: ir.Scalar) -> bool:

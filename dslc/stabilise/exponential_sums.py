@@ -7,6 +7,7 @@ on it. Where all exponents are -inf, T is 0; the share of a term in such a sum i
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -39,10 +40,12 @@ class Shifted:
     #: the reads of sums over indices
     sums: tuple[ir.Read, ...] = ()
     weighted: bool = False
+    #: a peak that is not above this number is not taken off
+    above: float = LOWEST
 
     @property
     def shift(self) -> ir.Scalar:
-        return finite(self.peak)
+        return finite(self.peak, self.above)
 
     def has(self, exponent: ir.Scalar) -> bool:
         """Is the exponential of this exponent a term of the sum?"""
@@ -64,9 +67,17 @@ class Shifted:
         return div(top if weight is None else mul(weight, top), total)
 
 
-def finite(m: ir.Scalar) -> ir.Scalar:
-    """A shift: the maximum, or 0 where that is infinite."""
-    return choose(op_bool("isfinite", m), m, ir.const(0.0, m.dtype))
+def finite(m: ir.Scalar, above: float = LOWEST) -> ir.Scalar:
+    """A shift: the maximum, or 0 where that is infinite, or not above a number."""
+    usable = op_bool("isfinite", m)
+    if above > LOWEST:
+        usable = ir.op("and", (usable, op_bool(">", m, ir.const(above, m.dtype))), "bool")
+    return choose(usable, m, ir.const(0.0, m.dtype))
+
+
+def room(dtype: str) -> float:
+    """An exponent whose exponential is finite, also times a large number."""
+    return 350.0 if dtype == "f64" else 40.0
 
 
 def bounded(gap: ir.Scalar, weight: ir.Scalar) -> ir.Scalar:
@@ -106,7 +117,7 @@ def factor(s: ir.Scalar, depth: int = NESTED) -> Term | None:
 def _factor(s: ir.Scalar, depth: int) -> Term | None:
     """weight exp(exponent) for what has an exponential in it, seen through names; None for all else.
 
-    exp(x) exp(y) = exp(x + y); exp(x) / exp(y) = exp(x - y); exp(x)^n = exp(n x); 2^x = exp(x log 2);
+    exp(x) exp(y) = exp(x + y); exp(x) / exp(y) = exp(x - y); exp(x)^n = exp(n x); c^x = exp(x log c);
     the product of exp(z) over indices is exp(the sum of z); a sum of exponentials is exp(m) T
     """
     inner = exponent_of_product(s, depth)
@@ -119,10 +130,10 @@ def _factor(s: ir.Scalar, depth: int) -> Term | None:
     found = see(s)
     if not isinstance(found, ir.Op):
         return None
+    exponent = exponent_of(found)
+    if exponent is not None:
+        return Term(None, exponent)
     match found.name:
-        case "exp" | "exp2":  # of a whole number, it is a float
-            x = found.args[0] if is_float(found.args[0].dtype) else ir.cast(found.args[0], found.dtype)
-            return Term(None, x if found.name == "exp" else mul(ir.const(math.log(2), found.dtype), x))
         case "select":
             condition, a, b = found.args
             t = factor(a if is_zero(b) else b, depth - 1) if is_zero(a) or is_zero(b) else None
@@ -137,6 +148,30 @@ def _factor(s: ir.Scalar, depth: int) -> Term | None:
     if t is None or power is None or t.weight is not None:
         return None
     return Term(None, mul(ir.const(power, t.exponent.dtype), t.exponent))
+
+
+def exponent_of(s: ir.Scalar) -> ir.Scalar | None:
+    """x of exp(x), x log 2 of exp2(x), x log c of c^x for a number c > 0"""
+    base, x = _power(s)
+    if base is None or not base > 0 or base == 1 or not is_float(s.dtype):
+        return None
+    x = x if is_float(x.dtype) else ir.cast(x, s.dtype)  # of a whole number, it is a float
+    rate = math.log(base)
+    if isinstance(x, ir.Op) and x.name == "neg":
+        return mul(ir.const(-rate, s.dtype), x.args[0]) if rate != 1 else x
+    return mul(ir.const(rate, s.dtype), x)
+
+
+def _power(s: ir.Scalar) -> tuple[float | None, ir.Scalar]:
+    """c and x of c^x, with exp(x) = e^x."""
+    match s:
+        case ir.Op("exp"):
+            return math.e, s.args[0]
+        case ir.Op("exp2"):
+            return 2.0, s.args[0]
+        case ir.Op("^" | "pow") if not isinstance(s.args[1], ir.Const):
+            return constant(s.args[0]), s.args[1]
+    return None, s
 
 
 #: `_factor` for each depth
@@ -215,34 +250,60 @@ def exponential_sum(s: ir.Scalar, depth: int = NESTED) -> Shifted | None:
     single = indexed_sum(s, depth)
     if single is not None:
         return single
-    if head(s) != "+":
-        return None
-    parts = [x for x in _addends(s) if not _is_nothing(x)]
+    parts = addends(s, depth) if head(s) == "+" else None
+    return None if parts is None else joined(*parts)
+
+
+def addends(s: ir.Scalar, depth: int = NESTED, above: float = LOWEST) -> tuple[list[Term], list[Shifted]] | None:
+    """The exponentials that are written out in a sum (or one by itself), and its sums over indices."""
     sums, terms = [], []
-    for x in parts:
-        if (i := indexed_sum(x, depth)) is not None:
+    for x in _addends(s):
+        if _is_nothing(x):
+            continue
+        if (i := indexed_sum(x, depth, above)) is not None:
             sums.append(i)
         elif (t := written(x, depth - 1)) is not None and not _has_shift(t.exponent):
             terms.append(t)
-    if len(terms) + len(sums) != len(parts) or not (sums or any(constant(t.exponent) is None for t in terms)):
-        return None
+        else:
+            return None
+    return (terms, sums) if sums or any(constant(t.exponent) is None for t in terms) else None
+
+
+def joined(terms: Sequence[Term], sums: Sequence[Shifted], above: float = LOWEST) -> Shifted:
+    """All of them with one maximum taken off."""
+    if len(sums) == 1 and not terms:
+        return sums[0]
     peak: ir.Scalar | None = None
-    for x in (*(t.exponent for t in terms), *(i.peak for i in sums)):
+    for x in (*map(_counted, terms), *(i.peak for i in sums)):
         peak = x if peak is None else ir.op("max", (peak, x), x.dtype)
     assert peak is not None
     peak = op("stop_grad", peak)
-    shift = finite(peak)
+    shift = finite(peak, above)
     total: ir.Scalar | None = None
     for t in terms:
-        part = op("exp", sub(t.exponent, shift))
+        gap = sub(t.exponent, shift)
+        part = op("exp", bounded(gap, t.weight) if t.weight is not None and _may_vanish(t.weight) else gap)
         part = part if t.weight is None else mul(t.weight, part)
         total = part if total is None else ir.op("+", (total, part), part.dtype)
     for i in sums:
-        part = mul(i.total, op("exp", sub(i.peak, shift)))
+        part = mul(i.total, op("exp", sub(i.peak if above == LOWEST else i.shift, shift)))
         total = part if total is None else ir.op("+", (total, part), part.dtype)
     assert total is not None
     weighted = any(t.weight is not None for t in terms) or any(i.weighted for i in sums)
-    return Shifted(peak, total, tuple(terms), tuple(r for i in sums for r in i.sums), weighted)
+    return Shifted(peak, total, tuple(terms), tuple(r for i in sums for r in i.sums), weighted, above)
+
+
+def _may_vanish(weight: ir.Scalar) -> bool:
+    value = constant(weight)
+    return value is None or value == 0
+
+
+def _counted(t: Term) -> ir.Scalar:
+    """Its exponent; what has no weight does not count."""
+    if t.weight is None or not _may_vanish(t.weight):
+        return t.exponent
+    none = op_bool("==", t.weight, ir.const(0.0, t.weight.dtype))
+    return choose(none, ir.const(LOWEST, t.exponent.dtype), t.exponent)
 
 
 def _is_nothing(s: ir.Scalar) -> bool:
@@ -276,7 +337,7 @@ def written(s: ir.Scalar, depth: int = NESTED) -> Term | None:
     return Term(None if value == 1 else s, ir.const(0.0, "float"))
 
 
-def indexed_sum(s: ir.Scalar, depth: int = NESTED) -> Shifted | None:
+def indexed_sum(s: ir.Scalar, depth: int = NESTED, above: float = LOWEST) -> Shifted | None:
     """A sum of exponentials over indices, or into places, whose maximum has not been taken off yet."""
     if not isinstance(s, ir.Read) or s.outside is not None:
         return None
@@ -288,18 +349,14 @@ def indexed_sum(s: ir.Scalar, depth: int = NESTED) -> Shifted | None:
     else:
         return None
     t = factor(node.body, depth - 1)
-    if t is None or is_shifted(t.exponent, node):
+    if t is None or is_shifted(t, node):
         return None
-    exponent = t.exponent
-    if t.weight is not None:  # what has no weight does not count
-        none = op_bool("==", t.weight, ir.const(0.0, t.weight.dtype))
-        exponent = choose(none, ir.const(LOWEST, exponent.dtype), exponent)
-    peak = _like(node, "max", exponent)
-    gap = sub(t.exponent, finite(op("stop_grad", ir.read(peak, own))))
-    top = op("exp", gap if t.weight is None else bounded(gap, t.weight))
+    peak = _like(node, "max", _counted(t))
+    gap = sub(t.exponent, finite(op("stop_grad", ir.read(peak, own)), above))
+    top = op("exp", bounded(gap, t.weight) if t.weight is not None and _may_vanish(t.weight) else gap)
     total = _like(node, "sum", top if t.weight is None else mul(t.weight, top))
     here = op("stop_grad", ir.read(peak, s.places))
-    return Shifted(here, ir.read(total, s.places), (), (s,), t.weight is not None)
+    return Shifted(here, ir.read(total, s.places), (), (s,), t.weight is not None, above)
 
 
 def _like(node: ir.Comp | ir.Scatter, reduce: str, body: ir.Scalar) -> ir.Tensor:
@@ -318,6 +375,8 @@ def _has_shift(exponent: ir.Scalar) -> bool:
     match exponent:
         case ir.Op("-", (z, ir.Op("select", (ir.Op("isfinite"), ir.Op("stop_grad", (peak,)), _)))):
             return _is_among(z, peak)
+        case ir.Op("-", (_, ir.Op("select", (ir.Op("and", (ir.Op("isfinite"), _)), ir.Op("stop_grad"), _)))):
+            return True
         case ir.Op("-", (z, shift)) if head(shift) == "max":
             return _is_among(z, shift if isinstance(shift, ir.Op) else see(shift))
         case ir.Op("-", (_, ir.Read(tensor=tensor))):
@@ -336,6 +395,8 @@ def _is_among(z: ir.Scalar, peak: ir.Scalar) -> bool:
             return True
         if isinstance(m, ir.Op) and m.name in ("max", "stop_grad"):
             stack += m.args
+        elif isinstance(m, ir.Op) and m.name == "select":  # what has no weight does not count
+            stack.append(m.args[2])
         elif isinstance(m, ir.Read) and isinstance(m.tensor, ir.Comp | ir.Scatter):
             body = m.tensor.body
             bodies = (body, body.args[2]) if isinstance(body, ir.Op) and body.name == "select" else (body,)
@@ -344,10 +405,55 @@ def _is_among(z: ir.Scalar, peak: ir.Scalar) -> bool:
     return False
 
 
-def is_shifted(exponent: ir.Scalar, node: ir.Comp | ir.Scatter) -> bool:
-    """Is it z - max z, over what the node sums?"""
-    if _has_shift(exponent):
+def is_shifted(t: Term, node: ir.Comp | ir.Scatter) -> bool:
+    """Is its exponent z - max z, over what the node sums, with a weight that leaves the largest terms there?"""
+    if not _has_shift(t.exponent) and not _has_own_shift(t.exponent, node):
+        return False
+    left = _vanishing(t.weight, node)
+    peak = _peak_of(t.exponent) if left else None
+    if peak is None:
         return True
+    assert isinstance(peak.tensor, ir.Comp | ir.Scatter)
+    match peak.tensor.body:
+        case ir.Op("select", (ir.Op("==", (weight, _)), ir.Const(value=least), _)) if least == LOWEST:
+            counted = _vanishing(weight, peak.tensor)
+            return all(any(is_at(w, x, peak, peak.tensor) for w in counted) for x in left)
+    return False
+
+
+def _vanishing(weight: ir.Scalar | None, node: ir.Comp | ir.Scatter) -> list[ir.Scalar]:
+    """The factors of a weight that can be 0 in some terms of a sum and not in others."""
+    found: list[ir.Scalar] = []
+    stack = [] if weight is None else [weight]
+    while stack:
+        x = stack.pop()
+        match x:
+            case ir.Op("*"):
+                stack += x.args
+            case ir.Op("/"):
+                stack.append(x.args[0])
+            case ir.Const() | ir.SizeOf():
+                pass
+            case _ if isinstance(node, ir.Scatter) or any(n >= len(node.shape) for n in ir.variables(x)):
+                found.append(x)
+    return found
+
+
+def _peak_of(exponent: ir.Scalar) -> ir.Read | None:
+    """The maximum over indices that is taken off an exponent."""
+    if isinstance(exponent, ir.Op) and exponent.name == "select":
+        exponent = exponent.args[2]
+    shift = exponent.args[1] if isinstance(exponent, ir.Op) and exponent.name == "-" else exponent
+    if isinstance(shift, ir.Op) and shift.name == "select":
+        shift = shift.args[1]
+    if isinstance(shift, ir.Op) and shift.name == "stop_grad":
+        shift = shift.args[0]
+    is_peak = isinstance(shift, ir.Read) and isinstance(shift.tensor, ir.Comp | ir.Scatter) and shift.tensor.op == "max"
+    return shift if is_peak else None  # type: ignore[return-value]
+
+
+def _has_own_shift(exponent: ir.Scalar, node: ir.Comp | ir.Scatter) -> bool:
+    """Is it z - max z with the maximum over the same indices?"""
     if not isinstance(exponent, ir.Op) or exponent.name != "-":
         return False
     z, shift = exponent.args

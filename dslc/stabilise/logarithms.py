@@ -6,8 +6,8 @@ import math
 
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import add, choose, is_one, mul, neg, number, sub
-from dslc.stabilise.complements import complement, difference_of_exponentials
-from dslc.stabilise.exponential_sums import exponential_sum, op_bool, product_of
+from dslc.stabilise.complements import complement, difference_of_exponentials, is_bounded, secant_of, supplement
+from dslc.stabilise.exponential_sums import exponent_of, exponential_sum, op_bool, product_of
 from dslc.stabilise.matching import constant, head, negative, nonnegative, one_of, op, see, seen
 
 #: products and quotients of this size have not lost digits, in any dtype
@@ -15,10 +15,13 @@ SMALL, LARGE = 1e-37, 1e37
 
 
 def log_one_plus(s: ir.Op) -> ir.Scalar | None:
-    """log(1 + x) = log1p(x)"""
+    """log(1 + f(x)) with 1 + f(x) in closed form; else log(1 + x) = log1p(x)"""
     inner = seen(s.args[0], "+")
     other = None if inner is None else one_of(inner)
-    return None if other is None else op("log1p", other)
+    if other is None:
+        return None
+    closed = supplement(other, through_names=True)
+    return op("log1p", other) if closed is None else op("log", closed)
 
 
 def log_one_minus(s: ir.Op) -> ir.Scalar | None:
@@ -30,30 +33,13 @@ def log_one_minus(s: ir.Op) -> ir.Scalar | None:
     return op("log1p", negative(inner.args[1])) if rest is None else op("log", rest)
 
 
-def softplus(s: ir.Op) -> ir.Scalar | None:
-    """log1p(exp x) = softplus(x); log1p(sum of exp z) = log(1 + sum of exp z)"""
-    exponential = seen(s.args[0], "exp")
-    if exponential is not None:
-        return op("softplus", exponential.args[0])
-    if exponential_sum(s.args[0]) is None:
-        return None
-    return op("log", add(number(1.0), s.args[0]))
-
-
 def log1p_of_negative(s: ir.Op) -> ir.Scalar | None:
     """log1p(-f(x)) = log(1 - f(x)) with 1 - f(x) in closed form"""
     inner = seen(s.args[0], "neg")
-    if inner is None or _is_bounded(seen(inner.args[0], "exp")):
+    if inner is None or is_bounded(seen(inner.args[0], "exp")):
         return None
     rest = complement(inner.args[0], through_names=True)
     return None if rest is None else op("log", rest)
-
-
-def _is_bounded(s: ir.Op | None) -> bool:
-    """f(x if c else number): what the rules below make of f(x) where that is safe."""
-    if s is None or not isinstance(s.args[0], ir.Op) or s.args[0].name != "select":
-        return False
-    return any(isinstance(x, ir.Const) for x in s.args[0].args[1:])
 
 
 def log_sigmoid(s: ir.Op) -> ir.Scalar | None:
@@ -63,9 +49,9 @@ def log_sigmoid(s: ir.Op) -> ir.Scalar | None:
 
 
 def log_exp(s: ir.Op) -> ir.Scalar | None:
-    """log(exp x) = x"""
-    inner = seen(s.args[0], "exp")
-    return None if inner is None else inner.args[0]
+    """log(exp x) = x; log(c^x) = x log c"""
+    inner = seen(s.args[0], "exp", "exp2", "^", "pow")
+    return None if inner is None else exponent_of(inner)
 
 
 def log1p_expm1(s: ir.Op) -> ir.Scalar | None:
@@ -112,7 +98,7 @@ def _log_one_minus_exp(x: ir.Scalar) -> ir.Scalar:
 def log_erfc(s: ir.Op) -> ir.Scalar | None:
     """log(erfc(x)) = log(erfcx(x)) - x^2 above 1"""
     inner = seen(s.args[0], "erfc")
-    if inner is None or _is_bounded(inner):
+    if inner is None or is_bounded(inner):
         return None
     x = inner.args[0]
     one = ir.const(1.0, x.dtype)
@@ -122,29 +108,56 @@ def log_erfc(s: ir.Op) -> ir.Scalar | None:
 
 
 def log_cosh(s: ir.Op) -> ir.Scalar | None:
-    """log(cosh(x)) = |x| + softplus(-2 |x|) - log 2"""
+    """log(cosh(x)) = |x| + softplus(-2 |x|) - log 2; log(1 / cosh(x)) = -log(cosh(x))"""
     inner = seen(s.args[0], "cosh")
-    if inner is None:
+    x = secant_of(s.args[0]) if inner is None else inner.args[0]
+    if x is None:
         return None
-    x = inner.args[0]
     size = choose(op_bool(">=", x, ir.const(0.0, x.dtype)), x, negative(x))
-    return sub(add(size, op("softplus", mul(number(-2.0), size))), number(math.log(2)))
+    log = sub(add(size, op("softplus", mul(number(-2.0), size))), number(math.log(2)))
+    return neg(log) if inner is None else log
 
 
 def log_power(s: ir.Op) -> ir.Scalar | None:
-    """log(x^n) = n log |x| for even n, n log x for others; log(sqrt x) = log(x) / 2"""
+    """log(x^n) = n log |x| for even n, n log x for others; log(sqrt x) = log(x) / 2;
+    log(x^t) = t log x, 0 for 0^0, where log(x) has a form of its own"""
     inner = seen(s.args[0], "^", "pow", "sqrt", "*")
     if inner is None:
         return None
     if inner.name == "*":
         return None if inner.args[0] is not inner.args[1] else mul(number(2.0), op("log", op("abs", inner.args[0])))
     n = 0.5 if inner.name == "sqrt" else constant(inner.args[1])
-    if n is None or n in (0, 1):
-        return None
     x = inner.args[0]
+    if n is None:
+        return _log_of_power(x, inner.args[1])
+    if n == 0:
+        return None
     if n % 2 == 0 and not nonnegative(x):
         x = op("abs", x)
     return mul(number(n), op("log", x))
+
+
+def _log_of_power(x: ir.Scalar, t: ir.Scalar) -> ir.Scalar | None:
+    """log(x^t) = t log x for x >= 0, with 0^0 = 1"""
+    closed = _closed(x)
+    x = x if closed is None else closed
+    if not nonnegative(x) or not has_own_logarithm(x):
+        return None
+    log = _log(x)
+    zero = ir.const(0.0, log.dtype)
+    none = ir.op("and", (op_bool("==", t, ir.const(0.0, t.dtype)), op_bool("isinf", log)), "bool")
+    return mul(t, ir.op("select", (none, zero, log), log.dtype))
+
+
+def _closed(s: ir.Scalar) -> ir.Scalar | None:
+    """1 - f(x) and 1 + f(x) in closed form."""
+    inner = seen(s, "+", "-")
+    if inner is None:
+        return None
+    if inner.name == "-":
+        return complement(inner.args[1], through_names=True) if is_one(inner.args[0]) else None
+    other = one_of(inner)
+    return None if other is None else supplement(other, through_names=True)
 
 
 def log_root(s: ir.Op) -> ir.Scalar | None:
@@ -154,7 +167,7 @@ def log_root(s: ir.Op) -> ir.Scalar | None:
 
 
 #: functions whose logarithm has a form of its own
-TRANSPARENT = ("exp", "sigmoid", "erfc", "cosh")
+TRANSPARENT = ("exp", "exp2", "sigmoid", "erfc", "cosh")
 
 
 def has_own_logarithm(s: ir.Scalar, depth: int = 4) -> bool:
@@ -165,8 +178,14 @@ def has_own_logarithm(s: ir.Scalar, depth: int = 4) -> bool:
     if name in ("*", "/"):
         inner = see(s)
         return isinstance(inner, ir.Op) and any(has_own_logarithm(x, depth - 1) for x in inner.args)
-    if name in TRANSPARENT:
+    if name in TRANSPARENT or _closed(s) is not None or secant_of(s) is not None:
         return True
+    if name in ("^", "pow"):
+        power = see(s)
+        if not isinstance(power, ir.Op) or exponent_of(power) is not None:
+            return isinstance(power, ir.Op)
+        base = _closed(power.args[0]) or power.args[0]
+        return nonnegative(base) and has_own_logarithm(base, depth - 1)
     return product_of(s) is not None or determinant_of(s) is not None or exponential_sum(s) is not None
 
 

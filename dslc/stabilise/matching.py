@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import add, is_one, mul
@@ -43,7 +44,21 @@ def half(x: ir.Scalar) -> ir.Scalar:
 
 
 def twice(x: ir.Scalar) -> ir.Scalar:
-    return mul(ir.const(2.0, x.dtype), x)
+    """2 x: y for y / 2 and for y 0.5"""
+    factor, y = multiple(x)
+    return y if factor == 0.5 else mul(ir.const(2.0, x.dtype), x)
+
+
+def multiple(s: ir.Scalar) -> tuple[float, ir.Scalar]:
+    """c and x of c x, x c and x / (1 / c) with a number c; 1 and x for all else."""
+    match s:
+        case ir.Op("*", (a, b)):
+            for x, c in ((b, constant(a)), (a, constant(b))):
+                if c is not None:
+                    return c, x
+        case ir.Op("/", (a, b)) if constant(b):
+            return 1 / (constant(b) or 1), a
+    return 1.0, s
 
 
 def constant(s: ir.Scalar) -> float | None:
@@ -178,10 +193,16 @@ def axes_at(places: Sequence[ir.Place], others: Sequence[ir.Place]) -> list[int]
 # ---- signs ------------------------------------------------------------------------------------------
 
 
-def nonnegative(s: ir.Scalar, depth: int = DEPTH) -> bool:
+#: how many operations and names deep the sign of a formula is looked for
+SIGNS = 12
+
+
+def nonnegative(s: ir.Scalar, depth: int = SIGNS) -> bool:
     """Is it known to be 0 or more (or NaN)?"""
-    if depth == 0:
-        return False
+    return NONNEGATIVE[depth](s) if depth > 0 else False
+
+
+def _nonnegative(s: ir.Scalar, depth: int) -> bool:
     match s:
         case ir.Const():
             return not isinstance(s.value, bool) and s.value >= 0
@@ -210,6 +231,10 @@ def nonnegative(s: ir.Scalar, depth: int = DEPTH) -> bool:
         case ir.Op():
             return RECORDS[s.name].range[0] >= 0 and RECORDS[s.name].gives != "bool"
     return False
+
+
+#: `_nonnegative` for each depth: a value that is used many times is looked at once
+NONNEGATIVE = tuple(ir.remembered(partial(_nonnegative, depth=depth)) for depth in range(SIGNS + 1))
 
 
 def one_of(s: ir.Op) -> ir.Scalar | None:

@@ -27,20 +27,24 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "log2": (logarithms.log_to_base,),
     "log10": (logarithms.log_to_base,),
-    "log1p": (logarithms.softplus, logarithms.log1p_expm1, logarithms.log1p_of_negative),
+    "log1p": (softmax.softplus, logarithms.log1p_expm1, logarithms.log1p_of_negative),
     "exp": (logarithms.exp_log, softmax.exp_of_log_share, moments.root_by_logarithm),
     "+": (complements.one_plus,),
     "-": (
         complements.one_minus, complements.exp_minus_one, complements.centred_sigmoid, complements.hyperbolic_sine,
         softmax.minus_log_sum, moments.covariance,
     ),
-    "*": (complements.product_of_exponentials, softmax.softmax_by_product),
+    "*": (
+        complements.product_of_exponentials, softmax.softmax_by_product, complements.half_of_twice,
+        complements.tangent_by_product,
+    ),
     "/": (
         complements.hyperbolic_tangent, softmax.logistic, complements.quotient_of_exponentials,
-        softmax.softmax, softmax.softmax_over_product, moments.root_by_quotient,
+        complements.hyperbolic_secant, softmax.softmax, softmax.softmax_over_product, moments.root_by_quotient,
+        complements.half_of_twice,
     ),
-    "^": (moments.hypotenuse, moments.norm, softmax.logistic_power),
-    "pow": (moments.hypotenuse, moments.norm, softmax.logistic_power),
+    "^": (moments.hypotenuse, moments.norm, softmax.logistic_power, complements.hyperbolic_secant),
+    "pow": (moments.hypotenuse, moments.norm, softmax.logistic_power, complements.hyperbolic_secant),
     "sqrt": (moments.hypotenuse, moments.norm),
 }  # fmt: skip
 

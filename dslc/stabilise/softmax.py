@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import choose, div, mul, sub
-from dslc.stabilise.exponential_sums import LOWEST, Shifted, exponential_sum, filled, finite, op_bool, term, written
-from dslc.stabilise.matching import axes_at, constant, negative, op, renumbered, seen
+from dslc.stabilise.exponential_sums import (
+    LOWEST,
+    Shifted,
+    Term,
+    addends,
+    exponential_sum,
+    filled,
+    finite,
+    joined,
+    op_bool,
+    room,
+    term,
+    written,
+)
+from dslc.stabilise.matching import axes_at, constant, negative, nonnegative, op, renumbered, seen
 from dslc.stabilise.membership import is_at
 
 
@@ -17,8 +30,42 @@ def log_sum_exp(s: ir.Op) -> ir.Scalar | None:
     if not found.sums and len(found.terms) == 2 and not found.weighted:
         a, b = found.terms
         return _log_of_two(a.exponent, b.exponent)
+    if any(_is_one(t) for t in found.terms):
+        return _log_of_one_and_more(s.args[0], 1)
     total = found.total if found.weighted else filled(found.total)
     return ir.op("+", (found.peak, op("log", total)), s.dtype)
+
+
+def _is_one(t: Term) -> bool:
+    return t.weight is None and constant(t.exponent) == 0
+
+
+def softplus(s: ir.Op) -> ir.Scalar | None:
+    """log1p(exp x) = softplus(x);
+    log1p(S) = m + log(exp(-m) + S exp(-m)) for a sum of exponentials S, m = max z where that is large, else 0"""
+    return _log_of_one_and_more(s.args[0], 0)
+
+
+def _log_of_one_and_more(s: ir.Scalar, ones: int) -> ir.Scalar | None:
+    """The logarithm of 1 and of all that is added up here, which may have the 1 in it."""
+    above = room(s.dtype)
+    parts = addends(s, above=above)
+    if parts is None:
+        return None
+    terms, sums = parts
+    for t in [t for t in terms if _is_one(t)][:ones]:
+        terms.remove(t)
+    if len(terms) == 1 and not sums:
+        t = terms[0]
+        if t.weight is None:
+            return op("softplus", t.exponent)
+        if nonnegative(negative(t.exponent)):
+            return None
+    found = joined(terms, sums, above)
+    shift = found.shift
+    far = op_bool(">", shift, ir.const(0.0, shift.dtype))
+    log = op("log", ir.op("+", (op("exp", negative(shift)), found.total), found.total.dtype))
+    return choose(far, ir.op("+", (shift, log), log.dtype), op("log1p", found.total))
 
 
 def _log_of_two(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:

@@ -85,6 +85,9 @@ def keep_previous(path: Path, previous: Path) -> None:
 def write_weights(folder: Path, arrays: Mapping[str, Array]) -> None:
     """Parameters and states as a safetensors file, which `dslc run` and the module's own `load` read."""
     path, whole = folder / WEIGHTS, {name: np.asarray(value, order="C") for name, value in arrays.items()}
+    for name, value in whole.items():
+        if not np.isfinite(value).all():
+            raise RunError(f"{path} is not written: `{name}` is not finite", help="--fresh starts anew")
     try:
         write_atomically(path, lambda file: write_safetensors(file, whole))
     except OSError as error:
@@ -164,7 +167,8 @@ def read_snapshot(path: Path) -> Snapshot:
     """The checkpoint in a file, with all of its fields."""
     try:
         arrays = read_arrays(path)
-        about = json.loads(bytes(arrays.pop("about")).decode())
+        text = arrays.pop("about")
+        about = json.loads(text.tobytes().decode()) if text.dtype == np.uint8 and text.ndim == 1 else None
         if not isinstance(about, dict):
             raise ValueError
     except (RunError, KeyError, ValueError, RecursionError) as error:
@@ -178,6 +182,10 @@ def read_snapshot(path: Path) -> Snapshot:
         group, _, name = key.partition("/")
         groups.setdefault(group, {})[name] = value
     best = groups.pop("best", None)
+    for weights in (groups.get("params", {}), groups.get("opt.state", {}), best or {}):
+        for name, value in weights.items():
+            if value.dtype.kind == "f" and not np.isfinite(value).all():
+                raise RunError(f"the checkpoint {path} cannot be used: `{name}` is not finite")
     for field_, is_one in ABOUT.items():
         needed = best is not None if field_ == "best" else field_ not in OPTIONAL
         if field_ not in about and not needed:

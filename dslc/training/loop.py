@@ -149,7 +149,7 @@ class Training:
         entry = Epoch(self.run.epoch, self.run.step_number, means, found)
         self.history.append(entry)
         if found:
-            if is_better(found["loss"], self.best.loss if self.best else None):
+            if is_better(found["loss"], self.best.loss if self.best else None) and self.run.finite():
                 copies = {name: x.copy() for name, x in self.run.weights().items()}
                 self.best, self.since_best = Best(self.run.epoch, found["loss"], copies), 0
             else:

@@ -1,5 +1,6 @@
 """Files of weights, safetensors and .npz, read and written with NumPy and Python alone; modules carry this text."""
 
+import io
 import json
 import math
 import os
@@ -16,63 +17,123 @@ FILE_DTYPES = {
 }  # fmt: skip
 
 
-def read_arrays(path):
-    """The arrays of a safetensors or .npz file; bfloat16 becomes float32. Nothing in a file can run code."""
-    if os.fspath(path).endswith(".npz"):
-        with open(path, "rb") as file:
-            try:
-                return dict(np.load(file, allow_pickle=False).items())
-            except Exception as error:  # whatever damaged bytes lead zipfile and NumPy to
-                raise ValueError(f"{path} is damaged, or no .npz file: {error}") from error
-    found, data = read_header(path)
-    arrays = {}
-    for name, (kind, shape, start, end) in found.items():
-        array = np.frombuffer(data[start:end], FILE_DTYPES[kind]).reshape(shape)
-        arrays[name] = (array.astype("<u4") << 16).view("<f4") if kind == "BF16" else array
-    return arrays
+def read_arrays(path, known=None):
+    """The arrays of a safetensors or .npz file; bfloat16 becomes float32. Nothing in a file can run code.
 
-
-def read_header(path):
-    """The tensors of a safetensors file (dtype, shape, first and last byte), and its bytes."""
+    With a table of all that is known, names, shapes and dtypes are compared with it before anything is unpacked.
+    """
     with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        length = int.from_bytes(file.read(8), "little")
-        known = size >= 8 and length <= min(size - 8, 100_000_000)
-        header = file.read(length) if known else b""
-        data = memoryview(file.read()) if known else b""
+        found, read = read_headers(path, file)
+        if known is None:
+            refuse_bomb(path, sum(math.prod(shape) * dtype.itemsize for shape, dtype in found.values()))
+        else:
+            refuse_others(path, found, known)
+        return {name: read(name) for name in found}
+
+
+def read_headers(path, file):
+    """Shape and dtype of each array in an open file, and the function that reads one of them."""
+    return (npz_headers if os.fspath(path).endswith(".npz") else safetensors_headers)(path, file)
+
+
+def refuse_bomb(path, length):
+    """A few bytes may unpack to very many: where nothing tells how many to expect, there is a bound."""
+    if length > max(2**28, 100 * os.path.getsize(path)):
+        raise ValueError(f"{path}: its arrays would take {length} bytes, more than 100 times its length")
+
+
+def refuse_others(path, found, known):
+    """The arrays of a file must have the names and shapes of a table, and be numbers."""
+    if found.keys() != known.keys():
+        missing, extra = sorted(known.keys() - found.keys()), sorted(found.keys() - known.keys())
+        wrong = f"missing {missing[:3]}, unknown {extra[:3]}"
+        raise ValueError(f"{path} holds the weights of another model: {wrong}")
+    for name, (shape, dtype) in found.items():
+        if shape != known[name][0]:
+            raise ValueError(f"{path}: {name} has the shape {shape}, expected {known[name][0]}")
+        if dtype.kind not in "fiub":
+            raise ValueError(f"{path}: {name} holds {dtype}, expected numbers")
+
+
+def npz_headers(path, file):
+    damaged = f"{path} is damaged, or no .npz file: "
+    versions = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    found = {}
+
+    def read(name):
+        try:
+            with archive.open(f"{name}.npy") as part:
+                return np.lib.format.read_array(part, allow_pickle=False)
+        except Exception as error:  # whatever damaged bytes lead zipfile and NumPy to
+            raise ValueError(f"{damaged}{name} cannot be unpacked") from error
+
+    try:
+        archive = zipfile.ZipFile(file)
+    except Exception as error:
+        raise ValueError(f"{damaged}expected an archive of arrays, as numpy.savez writes it") from error
+    for member in archive.infolist():
+        name = member.filename.removesuffix(".npy")
+        try:
+            with archive.open(f"{name}.npy") as part:
+                head = io.BytesIO(part.read(2**14))
+            shape, _, dtype = versions[np.lib.format.read_magic(head)](head)
+        except Exception as error:
+            raise ValueError(f"{damaged}{name} is no array as NumPy writes it") from error
+        if name in found or dtype.hasobject:
+            raise ValueError(f"{damaged}{name} {'is there twice' if name in found else 'holds Python objects'}")
+        if min(shape, default=0) < 0 or head.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
+            raise ValueError(f"{damaged}{name} has {member.file_size} bytes, which is not {dtype} of shape {shape}")
+        found[name] = shape, dtype
+    return found, read
+
+
+def safetensors_headers(path, file):
+    damaged = f"{path} is damaged, or no safetensors file: "
+    size = os.fstat(file.fileno()).st_size
+    length = int.from_bytes(file.read(8), "little")
+    if size < 8 or length > min(size - 8, 100_000_000):
+        raise ValueError(f"{damaged}its header is longer than the file")
 
     def once(pairs):
-        if len(dict(pairs)) != len(pairs):
-            raise ValueError("a name stands there twice")
-        return dict(pairs)
+        return dict(pairs) if len(dict(pairs)) == len(pairs) else None
 
     def whole(numbers):
         return isinstance(numbers, list) and all(type(n) is int and n >= 0 for n in numbers)
 
+    def read(name):
+        kind, shape, (start, end) = (entries[name][field] for field in fields)
+        file.seek(8 + length + start)
+        array = np.frombuffer(file.read(end - start), FILE_DTYPES[kind]).reshape(shape)
+        return (array.astype("<u4") << 16).view("<f4") if kind == "BF16" else array
+
     try:
-        if not known:
-            raise ValueError("its header is longer than the file")
-        entries = json.loads(header.decode(), object_pairs_hook=once)
-        entries.pop("__metadata__", None)
-        found = {name: (x["dtype"], x["shape"], *x["data_offsets"]) for name, x in entries.items()}
-        for name, (_, shape, *offsets) in found.items():
-            if not (whole(shape) and len(shape) <= 32 and whole(offsets) and len(offsets) == 2):
-                raise ValueError(f"{name} has no proper shape and place")
-        at = 0  # tensors lie one behind the other
-        for name, (kind, shape, start, end) in sorted(found.items(), key=lambda entry: entry[1][2:]):
-            if kind in FILE_DTYPES and end - start != math.prod(shape) * np.dtype(FILE_DTYPES[kind]).itemsize:
-                raise ValueError(f"{name} has {end - start} bytes, which is not {kind} of shape {shape}")
-            if start != at or end < start:
-                raise ValueError(f"{name} overlaps another tensor, or there is a gap before it")
-            at = end
-        if at != len(data):
-            raise ValueError(f"its tensors need {at} bytes, and {len(data)} are there")
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged, or no safetensors file: {error}") from error
-    for name, (kind, *_) in found.items():
-        if kind not in FILE_DTYPES:
-            raise ValueError(f"{path}: {name} is stored as {kind}, expected one of {', '.join(FILE_DTYPES)}")
-    return found, data
+        entries = json.loads(file.read(length).decode(), object_pairs_hook=once)
+    except (ValueError, RecursionError):
+        entries = None
+    if not isinstance(entries, dict):
+        raise ValueError(f"{damaged}expected a table of tensors as its header, with each name once")
+    entries.pop("__metadata__", None)
+    fields = "dtype", "shape", "data_offsets"
+    for name, x in entries.items():
+        kind, shape, place = (x.get(field) if isinstance(x, dict) else None for field in fields)
+        if not (isinstance(kind, str) and whole(shape) and len(shape) <= 32 and whole(place) and len(place) == 2):
+            raise ValueError(f"{damaged}{name} has no proper dtype, shape and place")
+    at = 0  # tensors lie one behind the other
+    for name, x in sorted(entries.items(), key=lambda entry: entry[1]["data_offsets"]):
+        kind, shape, (start, end) = (x[field] for field in fields)
+        if kind in FILE_DTYPES and end - start != math.prod(shape) * np.dtype(FILE_DTYPES[kind]).itemsize:
+            raise ValueError(f"{damaged}{name} has {end - start} bytes, which is not {kind} of shape {shape}")
+        if start != at or end < start:
+            raise ValueError(f"{damaged}{name} overlaps another tensor, or there is a gap before it")
+        at = end
+    if at != size - 8 - length:
+        raise ValueError(f"{damaged}its tensors need {at} bytes, and {size - 8 - length} are there")
+    found = {}
+    for name, x in entries.items():
+        if x["dtype"] not in FILE_DTYPES:
+            raise ValueError(f"{path}: {name} is stored as {x['dtype']}, expected one of {', '.join(FILE_DTYPES)}")
+        found[name] = tuple(x["shape"]), np.dtype("<f4" if x["dtype"] == "BF16" else FILE_DTYPES[x["dtype"]])
+    return found, read
 
 
 def write_arrays(path, arrays):

@@ -52,6 +52,21 @@ def test_every_command_takes_the_name(name: str, tmp_path: Path, monkeypatch: py
     assert not list(tmp_path.glob(".*.part"))
 
 
+@pytest.mark.point("F")
+@pytest.mark.parametrize("options", [(), ("-b", "triton")])
+def test_a_name_with_escapes_is_shown_without_them(
+    options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a\x1b[31m[red].dsl").write_text(SPEC, encoding="utf-8")
+    assert run("cost", "a\x1b[31m[red].dsl", *options) == 0
+    told = capsys.readouterr().out
+    assert "\x1b" not in told and "a\ufffd[31m[red].dsl:4" in told
+    np.savez("x.npz", x=np.ones((4, 3), np.float32))
+    assert run("train", "a\x1b[31m[red].dsl", "--data", "x.npz", "--steps", 1) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
 @pytest.mark.point("L")
 @pytest.mark.parametrize("stem", ["b" * 300, os.fsdecode(b"b\xff")])
 def test_files_that_cannot_be_there_are_named(stem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

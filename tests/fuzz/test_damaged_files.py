@@ -212,6 +212,9 @@ def test_a_checkpoint_with_a_field_that_is_missing_or_mistyped_is_named(job: Job
     for text in (b"[]", b"3", b"[" * 100_000, b"\xff", b"{}", b'{"format": 1}'):
         path.write_bytes(archive({**arrays, "about": np.frombuffer(text, np.uint8)}, bytes))
         assert tolerant(path, lambda: resumed(job))
+    for number in (np.array(2**62), np.array(-1), np.array(2.5), np.zeros((2, 2), np.uint8), np.array(["{}"])):
+        path.write_bytes(archive({**arrays, "about": number}, bytes))
+        assert "it is not a checkpoint of dslc" in tolerant(path, lambda: resumed(job))
     for name in arrays:
         for value in (None, np.array("text"), np.zeros((2, 2, 2)), np.array([1 + 1j])):
             rest = {k: v for k, v in arrays.items() if k != name} | ({} if value is None else {name: value})

@@ -134,6 +134,8 @@ def compare(plan: Plan, backend: str = "numpy", dtype: str = "f64", steps: int =
     except Exception as error:
         text = str(error)
         code = re.search(r"E\d{4}", text)
+        if code and code[0] == "E0349":
+            raise NotComparable("a product with two meanings") from error
         if code:
             return Failure(f"refused {code[0]}", text)
         return Failure(f"crash in compile: {type(error).__name__}", traceback.format_exc()[-1500:])

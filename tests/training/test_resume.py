@@ -321,6 +321,22 @@ def test_weights_that_are_not_finite_are_never_written(tmp_path: Path) -> None:
     assert not list((tmp_path / "run").glob("[!.]*"))
 
 
+@pytest.mark.point("J")
+@pytest.mark.parametrize("name", ["params/dense.W", "opt.state/batch_norm.running_var", "best/dense2.b"])
+def test_a_checkpoint_that_is_not_finite_is_refused(name: str, tmp_path: Path) -> None:
+    spec, data = normed(tmp_path)
+    options = ("--data", data, "--epochs", 2, "--validation", 0.2, "--patience", 5, "-o", tmp_path / "run")
+    assert run("train", spec, *options).exit_code == 0
+    path = tmp_path / "run" / CHECKPOINT
+    arrays, before = files.read_arrays(path), weights(tmp_path / "run")
+    arrays[name].flat[0] = np.nan
+    files.write_arrays(path, arrays)
+    done = run("train", spec, *options)
+    part = name.partition("/")[2]
+    assert done.exit_code == 1 and f"{CHECKPOINT} cannot be used: `{part}` is not finite" in done.stderr
+    assert "--fresh starts anew" in done.stderr and same_bits(weights(tmp_path / "run"), before)
+
+
 def test_a_mask_of_infinities_is_not_blamed(tmp_path: Path) -> None:
     body = (
         "    param w: [2] ~ ones\n"

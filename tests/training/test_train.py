@@ -362,7 +362,8 @@ def test_a_new_head_is_trained_on_weights_of_another(tmp_path: Path) -> None:
     assert run(*options, tmp_path / "a", "--steps", 20).exit_code == 0
     start = ("--set", "classes=5", "--weights", tmp_path / "a/weights.safetensors")
     done = run(*options, tmp_path / "b", "--steps", 1, *start)
-    assert done.exit_code == 1 and "head.W" in done.stderr
+    assert done.exit_code == 1 and "head.W has the shape (8, 3), expected (8, 5)" in done.stderr
+    assert "`--new head` lets it begin anew" in done.stderr and "the same --set and --model" in done.stderr
     done = run(*options, tmp_path / "b", "--steps", 1, *start, "--new", "head")
     assert done.exit_code == 0, done.output
     lines = [line.split() for line in done.stdout.splitlines()]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import struct
 import subprocess
 import sys
+import tracemalloc
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +19,10 @@ import pytest
 import safetensors.numpy
 import safetensors.torch
 import torch
+from click.testing import CliRunner
 
 import dslc
+from dslc.cli.main import cli
 from dslc.compiler import compile_text
 from dslc.weights.files import read_arrays, write_arrays
 
@@ -178,6 +184,92 @@ def test_an_archive_with_objects_or_without_arrays_is_refused_by_its_name(tmp_pa
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"w\.npz is damaged, or no \.npz file"):
             read_arrays(path)
+
+
+@pytest.mark.point("weights")
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ([], "expected a table of tensors as its header"),
+        (None, "expected a table of tensors as its header"),
+        (b"no JSON", "expected a table of tensors as its header"),
+        ({"a": {"dtype": "F32", "shape": [2]}}, "a has no proper dtype, shape and place"),
+        ({"a": None}, "a has no proper dtype, shape and place"),
+    ],
+)
+def test_a_header_of_another_kind_is_told_in_words(tmp_path: Path, header: Any, words: str) -> None:
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(damaged(header))
+    with pytest.raises(ValueError, match=words):
+        read_arrays(path)
+
+
+@pytest.mark.point("weights")
+def test_a_text_that_is_called_npz_is_told_in_words(spec: Path, tmp_path: Path) -> None:
+    path = tmp_path / "w.npz"
+    path.write_text("a text", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"expected an archive of arrays, as numpy\.savez writes it"):
+        dslc.compile(spec).load(path)
+
+
+def bomb(path: Path, shape: tuple[int, ...], dtype: str = "<f4", length: int | None = None) -> None:
+    """The weights of the spec, but for one that claims another shape, and is packed well."""
+    module = dslc.compile(path.parent / "m.dsl")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, x in {**module.init(0), **module.init_state()}.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                if name != "dense.W":
+                    np.lib.format.write_array(member, x)
+                    continue
+                claims = {"descr": dtype, "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(member, claims)
+                left = math.prod(shape) * np.dtype(dtype).itemsize if length is None else length
+                while left > 0:
+                    member.write(bytes(min(left, 2**24)))
+                    left -= 2**24
+
+
+@pytest.mark.point("weights")
+@pytest.mark.point("J")
+@pytest.mark.parametrize(
+    ("shape", "dtype", "length", "words"),
+    [
+        ((75_000_000,), "<f4", None, r"dense.W has the shape \(75000000,\), expected \(3, 2\)"),
+        ((3, 2), "<U12000000", None, "dense.W holds <U12000000, expected numbers"),
+        ((10**18,), "<f4", 100, "dense.W has 228 bytes, which is not float32 of shape"),
+    ],
+)
+def test_headers_are_compared_before_anything_is_unpacked(
+    spec: Path, tmp_path: Path, shape: tuple[int, ...], dtype: str, length: int | None, words: str
+) -> None:
+    path = tmp_path / "w.npz"
+    bomb(path, shape, dtype, length)
+    module = dslc.compile(spec)
+    np.savez(tmp_path / "x.npz", x=np.ones((2, 3), np.float32))
+    files = ("--weights", str(path), "--inputs", str(tmp_path / "x.npz"), "-o", str(tmp_path / "y.npz"))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=words):
+            read_arrays(path, {**module.PARAMS, **module.STATE})
+        with pytest.raises(ValueError, match=r"w\.npz"):
+            module.load(path)
+        run = CliRunner().invoke(cli, ["run", str(spec), *files], catch_exceptions=False)
+        brought = CliRunner().invoke(cli, ["weights", str(spec), "--from", str(path)], catch_exceptions=False)
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    finally:
+        tracemalloc.stop()
+    assert run.exit_code == 1 and re.search(words, run.stderr), run.stderr
+    told = words if length else r"w.npz: its arrays would take \d+ bytes, more than 100 times its length"
+    assert brought.exit_code == 1 and re.search(told, brought.stderr)
+
+
+@pytest.mark.point("weights")
+def test_packed_weights_of_the_right_shapes_are_read(spec: Path, tmp_path: Path) -> None:
+    module = dslc.compile(spec)
+    kept = {**module.init(3), **module.init_state()}
+    np.savez_compressed(tmp_path / "w.npz", **{n: np.asfortranarray(x) for n, x in kept.items()})
+    for found in (read_arrays(tmp_path / "w.npz", {**module.PARAMS, **module.STATE}), module.load(tmp_path / "w.npz")):
+        assert all(np.array_equal(x, kept[name]) for name, x in found.items())
 
 
 @pytest.mark.point("weights")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,48 @@ def test_code_in_a_checkpoint_never_runs() -> None:
         result = weights("--from", name, "-o", "w.safetensors")
         assert result.exit_code == 1 and name in result.output, result.output
         assert not Path("harm.txt").exists() and not Path("w.safetensors").exists()
+
+
+def odd_tensors() -> dict[str, tuple[Any, str]]:
+    """Tensors that NumPy has no array for, and what is told of them."""
+    plain = torch.ones(8, 6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        small = torch.quantize_per_tensor(plain, 0.1, 0, torch.qint8)
+    return {
+        "float8": (plain.to(torch.float8_e4m3fn), "NumPy has no dtype float8_e4m3fn"),
+        "quantised": (small, "it is quantised, as qint8"),
+        "meta": (plain.to("meta"), "saved from the device `meta`"),
+        "conjugated": (plain.to(torch.complex64).conj(), "it is conjugated, as complex64"),
+        "wide": (torch.ones(1).expand(375_000_000), "its arrays would take 15"),
+    }
+
+
+@pytest.mark.point("weights")
+@pytest.mark.parametrize("kind", ["float8", "quantised", "meta", "conjugated", "wide"])
+def test_a_tensor_that_cannot_be_read_is_named(kind: str) -> None:
+    value, words = odd_tensors()[kind]
+    torch.save({"fc.bias": torch.ones(8), "fc.weight": value}, "c.pt")
+    result = weights("--from", "c.pt")
+    assert result.exit_code == 1 and words in result.output
+    assert kind == "wide" or "c.pt: cannot read the tensor `fc.weight`: " in result.output
+
+
+@pytest.mark.point("weights")
+def test_what_is_no_file_of_torch_is_told_in_words() -> None:
+    torch.save(torch.nn.Linear(2, 2), "whole.pt")
+    Path("empty.pt").touch()
+    Path("text.bin").write_text("each line is text\n", encoding="utf-8")
+    Path("cut.pt").write_bytes(Path("whole.pt").read_bytes()[:200])
+    for name, words in {
+        "whole.pt": "whole.pt cannot be read as weights alone: it needs the code of `torch.nn.modules.linear.Linear`",
+        "empty.pt": "empty.pt is empty: expected what torch.save writes",
+        "text.bin": "text.bin is no file of torch: expected what torch.save writes",
+        "cut.pt": "cut.pt is damaged, or holds something else than weights: expected a state dict",
+    }.items():
+        result = weights("--from", name)
+        assert result.exit_code == 1 and result.output.startswith(f"error: {words}"), result.output
+        assert "\x1b" not in result.output and len(result.output) < 300
 
 
 @pytest.mark.point("weights")
