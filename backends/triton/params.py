@@ -49,16 +49,7 @@ def load_state(path, device=None):
 STORED = '''
 def stored(path, wanted, known, device, dtype=DTYPE):
     """Some tensors of a file that must hold all that are known, and nothing else."""
-    found = read_arrays(path)
-    if found.keys() != known.keys():
-        missing, extra = sorted(known.keys() - found.keys()), sorted(found.keys() - known.keys())
-        wrong = f"missing {missing[:3]}, unknown {extra[:3]}"
-        raise ValueError(f"{path} holds the weights of another model: {wrong}")
-    for name, (shape, *_) in wanted.items():
-        if found[name].shape != shape:
-            raise ValueError(f"{path}: {name} has the shape {found[name].shape}, expected {shape}")
-        if found[name].dtype.kind not in "fiub":
-            raise ValueError(f"{path}: {name} holds {found[name].dtype}, expected numbers")
+    found = read_known(path, known)
     device = device or default_device()
     return {name: torch.tensor(found[name]).to(device=device, dtype=dtype) for name in wanted}
 

@@ -93,4 +93,5 @@ def _array(path: Path, name: str, value: Any) -> Array:
         reason = next(text for text, holds in reasons.items() if holds)
     except (TypeError, RuntimeError):
         reason = f"NumPy has no array for {dtype} in the layout {value.layout}"
-    raise RunError(f"{path}: cannot read the tensor `{name}`: {reason}", help="save it as a plain float32 tensor, or leave it out")
+    help = "save it as a plain float32 tensor, or leave it out"
+    raise RunError(f"{path}: cannot read the tensor `{name}`: {reason}", help=help)

@@ -8,6 +8,21 @@ import zipfile
 
 import numpy as np
 
+
+def read_arrays(path):
+    """All arrays of a safetensors or .npz file, whatever they are."""
+    with open(path, "rb") as file:
+        found, read = read_headers(path, file)
+        refuse_bomb(path, sum(math.prod(shape) * dtype.itemsize for shape, dtype in found.values()))
+        return {name: read(name) for name in found}
+
+
+def refuse_bomb(path, length):
+    """A few bytes may unpack to very many: where nothing tells how many to expect, there is a bound."""
+    if length > max(2**28, 100 * os.path.getsize(path)):
+        raise ValueError(f"{path}: its arrays would take {length} bytes, more than 100 times its length")
+
+
 # ---- copied into modules ----
 
 #: dtypes in safetensors files; NumPy lacks bfloat16, which is the upper half of a float32
@@ -17,29 +32,20 @@ FILE_DTYPES = {
 }  # fmt: skip
 
 
-def read_arrays(path, known=None):
-    """The arrays of a safetensors or .npz file; bfloat16 becomes float32. Nothing in a file can run code.
+def read_known(path, known):
+    """The arrays of a safetensors or .npz file, which must be those of a table; bfloat16 becomes float32.
 
-    With a table of all that is known, names, shapes and dtypes are compared with it before anything is unpacked.
+    Names, shapes and dtypes are compared before anything is unpacked. Nothing in a file can run code.
     """
     with open(path, "rb") as file:
         found, read = read_headers(path, file)
-        if known is None:
-            refuse_bomb(path, sum(math.prod(shape) * dtype.itemsize for shape, dtype in found.values()))
-        else:
-            refuse_others(path, found, known)
+        refuse_others(path, found, known)
         return {name: read(name) for name in found}
 
 
 def read_headers(path, file):
     """Shape and dtype of each array in an open file, and the function that reads one of them."""
     return (npz_headers if os.fspath(path).endswith(".npz") else safetensors_headers)(path, file)
-
-
-def refuse_bomb(path, length):
-    """A few bytes may unpack to very many: where nothing tells how many to expect, there is a bound."""
-    if length > max(2**28, 100 * os.path.getsize(path)):
-        raise ValueError(f"{path}: its arrays would take {length} bytes, more than 100 times its length")
 
 
 def refuse_others(path, found, known):
@@ -57,7 +63,6 @@ def refuse_others(path, found, known):
 
 def npz_headers(path, file):
     damaged = f"{path} is damaged, or no .npz file: "
-    versions = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     found = {}
 
     def read(name):
@@ -76,7 +81,8 @@ def npz_headers(path, file):
         try:
             with archive.open(f"{name}.npy") as part:
                 head = io.BytesIO(part.read(2**14))
-            shape, _, dtype = versions[np.lib.format.read_magic(head)](head)
+            major, _ = np.lib.format.read_magic(head)
+            shape, _, dtype = getattr(np.lib.format, f"read_array_header_{major}_0")(head)
         except Exception as error:
             raise ValueError(f"{damaged}{name} is no array as NumPy writes it") from error
         if name in found or dtype.hasobject:

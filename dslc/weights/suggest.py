@@ -253,10 +253,10 @@ def in_step(mine: Sequence[Unit], yours: Sequence[Unit]) -> Pairs | None:
     a, b = _varying(mine), _varying(yours)
     loose = [x for x, y in itertools.pairwise(b) if y == x + 1 and yours[0].words[x] and not yours[0].words[y]]
     if loose:  # `norm.0` and `norm2.0` of a spec: two norms in each pass of one loop, or a loop for each
-        a, b = (sorted(k, key=lambda x, u=units[0]: bool(u.words[x])) for k, units in ((a, mine), (b, yours)))
+        a, b = _indices_first(mine[0], a), _indices_first(yours[0], b)
         if [not mine[0].words[x] for x in a] != [not yours[0].words[x] for x in b]:
             return None
-    first, second = (sorted(units, key=lambda unit, k=k: _at(unit, k)) for units, k in ((mine, a), (yours, b)))
+    first, second = sorted(mine, key=lambda unit: _at(unit, a)), sorted(yours, key=lambda unit: _at(unit, b))
     ranks = [_ranks([_at(unit, k) for unit in units]) for units, k in ((first, a), (second, b))]
     if any(len(set(x)) < len(x) for x in ranks) or (len(a) == len(b) and ranks[0] != ranks[1]):
         return None
@@ -272,6 +272,11 @@ def partners(mine: Sequence[Unit], yours: Sequence[Unit], one: Unit) -> list[Uni
 def _varying(family: Sequence[Unit]) -> list[int]:
     """Where the numbers of a family differ."""
     return [k for k in range(len(family[0].words)) if len({unit.numbers[k] for unit in family}) > 1]
+
+
+def _indices_first(unit: Unit, places: Sequence[int]) -> list[int]:
+    """Numbers by themselves before those that belong to a word."""
+    return sorted(places, key=lambda k: bool(unit.words[k]))
 
 
 def _at(unit: Unit, places: Sequence[int]) -> tuple[int, ...]:
