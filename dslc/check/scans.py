@@ -270,6 +270,9 @@ def _known_shape(frame: Frame, target: t.Target, axis: int, start: t.Start | Non
         return [tidy(s - low) if i == axis else s for i, s in enumerate(declared.shape)]
     if start is None:
         return None
+    bounds = _stated(frame, target, start)
+    if bounds is not None:
+        return [*bounds[:axis], frame.placeholder(target.name), *bounds[axis:]]
     base = start.value
     if isinstance(base, t.Access) and start.target.items is not None:
         names = [i.id if isinstance(i, t.Name) else None for i in base.items]
@@ -280,6 +283,19 @@ def _known_shape(frame: Frame, target: t.Target, axis: int, start: t.Start | Non
     if not isinstance(binding, Tensor) or len(binding.shape) != len(target.items) - 1:
         return None
     return [*binding.shape[:axis], frame.placeholder(target.name), *binding.shape[axis:]]
+
+
+def _stated(frame: Frame, target: t.Target, start: t.Start) -> list[Size] | None:
+    """The sizes that a start states: N and 3 of `start h[n: N, k: 3] = 0`."""
+    items = start.target.items or ()
+    if len(items) != len(target.items or ()) - 1 or not any(isinstance(i, t.Slice) for i in items):
+        return None
+    sizes: list[Size] = []
+    for item in items:
+        stated = item.high if isinstance(item, t.Slice) else None
+        size = None if stated is None else static_values.as_size(Scope(frame), stated)
+        sizes.append(frame.placeholder(target.name) if size is None else size)
+    return sizes
 
 
 def _start_dtype(frame: Frame, value: t.Expr) -> str:
