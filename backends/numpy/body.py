@@ -29,8 +29,8 @@ from dslc.backends.numpy.text import (
 )  # fmt: skip
 
 from dslc.autodiff.scalar import is_zero
-from dslc.check.values import is_float
 from dslc.ir import nodes as ir
+from dslc.ops.dtypes import is_float
 from dslc.passes.products import variables
 from dslc.passes.sums import estimate
 from dslc.sizes import Size

@@ -9,9 +9,9 @@ from dataclasses import replace
 from dslc.backends.numpy.lower import Comprehensions
 from dslc.backends.numpy.text import bare, size_code
 
-from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import identifier, layer_of
+from dslc.ops.dtypes import is_float
 
 
 def late(order: Sequence[ir.Node]) -> list[ir.Node]:

@@ -20,10 +20,10 @@ from dslc.backends.numpy.sums import Sums, natural
 from dslc.backends.numpy.text import ATOM, DTYPES, PLUS, RESULTS, Text, atom, bare, size_code
 
 from dslc.autodiff.reverse import COSTLY
-from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import slope_of_mean
 from dslc.ir.naming import name_lines
+from dslc.ops.dtypes import is_float
 from dslc.passes.products import split
 from dslc.sizes import Size, symbol
 from dslc.source import NOWHERE, Span

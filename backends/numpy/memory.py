@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from dslc.backends.numpy.blocks import Item, members
 from dslc.backends.numpy.text import DTYPES, Extent, size_code
 
-from dslc.check.values import is_float
 from dslc.ir import nodes as ir
+from dslc.ops.dtypes import is_float
 from dslc.passes.sums import estimate
 from dslc.quoting import quoted
 from dslc.sizes import Size, tidy

@@ -6,8 +6,8 @@ from dslc.backends.numpy.lower import Comprehensions
 from dslc.backends.numpy.sums import Sums
 from dslc.backends.numpy.text import RESULTS, TIMES, UNARY, Text, atom, bare, size_code
 
-from dslc.check.values import is_float
 from dslc.ir import nodes as ir
+from dslc.ops.dtypes import is_float
 
 
 class Others(Comprehensions):

@@ -14,8 +14,8 @@ from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.operations import FUNCTIONS
 from dslc.backends.numpy.text import Extent, MatrixProduct, Text
 
-from dslc.check.values import is_float
 from dslc.ir import nodes as ir
+from dslc.ops.dtypes import is_float
 from dslc.passes.products import variables
 
 #: operations that take a place for their result: the function of NumPy, and the sign that does it in place

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from dslc.autodiff.derivatives import derivative
 from dslc.check import program as p
 from dslc.check.dependence import every_statement
-from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.expressions import Expressions, every_expression, size_of
 from dslc.ir.layers import Layers, defined, equal_passes, loops_in, tensors_of
@@ -19,7 +18,7 @@ from dslc.ir.unit import CarriedSequence, Layer, Place
 from dslc.ir.unit import Refusal as Refusal
 from dslc.ir.unit import Unit as Unit
 from dslc.ir.unit import Value as Value
-from dslc.ops.dtypes import alike
+from dslc.ops.dtypes import alike, is_float
 from dslc.sizes import Size, tidy
 
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dslc.check import program as p
 from dslc.check.dependence import every_statement
-from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.unit import CarriedSequence, Place, Value
-from dslc.ops.dtypes import alike
+from dslc.ops.dtypes import alike, is_float
 from dslc.sizes import Size, tidy
 
 

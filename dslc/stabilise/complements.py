@@ -181,7 +181,7 @@ def hyperbolic_secant(s: ir.Op) -> ir.Scalar | None:
     pair = two_exponents(bottom)
     if pair is None or not _are_opposite(*pair):
         return None
-    return mul(half(top), ir.op("/", (number(1.0), op("cosh", pair[0])), s.dtype))
+    return mul(mul(number(0.5), top), ir.op("/", (number(1.0), op("cosh", pair[0])), s.dtype))
 
 
 def _secant(s: ir.Scalar, n: float) -> ir.Scalar | None:

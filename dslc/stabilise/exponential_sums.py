@@ -262,7 +262,7 @@ def addends(s: ir.Scalar, depth: int = NESTED, above: float = LOWEST) -> tuple[l
             continue
         if (i := indexed_sum(x, depth, above)) is not None:
             sums.append(i)
-        elif (t := written(x, depth - 1)) is not None and not _has_shift(t.exponent):
+        elif (t := written(x, depth - 1)) is not None and not _is_written_with_shift(t.exponent):
             terms.append(t)
         else:
             return None
@@ -328,13 +328,14 @@ def _addends(s: ir.Scalar) -> list[ir.Scalar]:
 
 
 def written(s: ir.Scalar, depth: int = NESTED) -> Term | None:
-    """A term of a sum that is written out; a positive number c is c exp(0)."""
+    """A term of a sum that is written out; a positive number c is c exp(0), and so is 0 x, where a loop may start."""
     value = constant(s)
+    none = ir.const(0.0, "float")
     if value is None:
-        return term(s, depth)
-    if not value > 0:
-        return None
-    return Term(None if value == 1 else s, ir.const(0.0, "float"))
+        start = seen(s, "*")
+        is_start = start is not None and any(is_zero(x) for x in start.args)
+        return Term(s, none) if is_start else term(s, depth)
+    return None if not value > 0 else Term(None if value == 1 else s, none)
 
 
 def indexed_sum(s: ir.Scalar, depth: int = NESTED, above: float = LOWEST) -> Shifted | None:
@@ -384,6 +385,11 @@ def _has_shift(exponent: ir.Scalar) -> bool:
             given = isinstance(tensor, ir.Part) and isinstance(tensor.of, ir.Custom)
             return not given and not isinstance(tensor, ir.Comp | ir.Scatter | ir.Input)
     return False
+
+
+def _is_written_with_shift(exponent: ir.Scalar) -> bool:
+    """Is it z - m with m the largest of some values that are written out? Those over indices need not all be here."""
+    return _has_shift(exponent) and _peak_of(exponent) is None
 
 
 def _is_among(z: ir.Scalar, peak: ir.Scalar) -> bool:

@@ -138,15 +138,15 @@ def log_power(s: ir.Op) -> ir.Scalar | None:
 
 
 def _log_of_power(x: ir.Scalar, t: ir.Scalar) -> ir.Scalar | None:
-    """log(x^t) = t log x for x >= 0, with 0^0 = 1"""
+    """log(x^t) = t log x for x >= 0, with x^0 = 1 for all x"""
     closed = _closed(x)
     x = x if closed is None else closed
     if not nonnegative(x) or not has_own_logarithm(x):
         return None
     log = _log(x)
     zero = ir.const(0.0, log.dtype)
-    none = ir.op("and", (op_bool("==", t, ir.const(0.0, t.dtype)), op_bool("isinf", log)), "bool")
-    return mul(t, ir.op("select", (none, zero, log), log.dtype))
+    counts = ir.op("or", (op_bool("!=", t, ir.const(0.0, t.dtype)), op_bool("isfinite", log)), "bool")
+    return mul(t, ir.op("select", (counts, log, zero), log.dtype))
 
 
 def _closed(s: ir.Scalar) -> ir.Scalar | None:

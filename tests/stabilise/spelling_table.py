@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import mpmath as mp
-from spellings import Spelling, cdf, covariance, logsumexp, sigmoid, softmax, total, variance
+from spellings import Spelling, cdf, covariance, logsumexp, sigmoid, softmax, softmaxes, total, variance
 
 
 def _all(points: str) -> tuple[tuple[float, ...], ...]:
@@ -49,6 +49,19 @@ NUMBERS = (
     one("log(exp(-x) + 1)", lambda x: mp.log(1 + mp.exp(-x)), f"{TAILS} -1e4", "log_sum_exp"),
     one("log1p(exp(x))", lambda x: mp.log(1 + mp.exp(x)), f"{TAILS} 1e4", "softplus"),
     one("e = exp(x)\nlog(1 + e)", lambda x: mp.log(1 + mp.exp(x)), f"{TAILS} 1e4", "log_sum_exp"),
+    # sums of exponentials and 1, at both ends
+    *(one(formula, lambda x: mp.log1p(mp.exp(x) + mp.exp(2 * x)), f"{TAILS} -20 45 1e4", rule) for formula, rule in (
+        ("log1p(exp(x) + exp(2 * x))", "softplus"),
+        ("e = exp(x)\nlog1p(e + e^2)", "softplus"),
+        ("log(1 + exp(x) + exp(x)^2)", "log_sum_exp"),
+        ("log(exp(2 * x) + 1 + exp(x))", "log_sum_exp"),
+    )),
+    one("log1p(2 * exp(x))", lambda x: mp.log1p(2 * mp.exp(x)), f"{TAILS} -20 45 1e4", "softplus"),
+    one("log(1 + 2 * exp(x))", lambda x: mp.log1p(2 * mp.exp(x)), f"{TAILS} -20 45 1e4", "log_sum_exp"),
+    one("log1p(1e-9 * exp(x))", lambda x: mp.log1p(mp.mpf(1e-9) * mp.exp(x)), f"{TAILS} -20 20 1e4", "softplus"),
+    one("log1p(x * exp(y))", lambda x, y: mp.log1p(x * mp.exp(y)), "0.5,-40 2,1000 1e-9,20 1e-9,900 -0.5,-3",
+        "softplus"),
+    one("log1p(exp2(x))", lambda x: mp.log1p(mp.mpf(2) ** x), f"{TAILS} 1e4", "softplus"),
     one("log(exp(x) - 1)", lambda x: mp.log(mp.expm1(x)), "1e-20 1e-3 1 50 1000 1e4", "log_of_difference"),
     # the logistic function
     one("1 / (1 + exp(-x))", sigmoid, TAILS, "logistic", floor=1e-15),
@@ -81,6 +94,27 @@ NUMBERS = (
     one("(exp(2 * x) - 1) / (exp(2 * x) + 1)", mp.tanh, "-1000 -3 1e-20 0.1 1000", "hyperbolic_tangent"),
     one("(1 - exp(-2 * x)) / (1 + exp(-2 * x))", mp.tanh, "-1000 -3 1e-20 0.1 1000", "hyperbolic_tangent"),
     one("2 * sigmoid(2 * x) - 1", mp.tanh, "-50 -1e-9 0 1e-9 3", "centred_sigmoid", floor=1e-15),
+    *(one(formula, sigmoid, TAILS, rule, floor=1e-15) for formula, rule in (
+        ("(1 + tanh(x / 2)) / 2", "one_plus"),
+        ("0.5 * (tanh(0.5 * x) + 1)", "one_plus"),
+        ("0.5 + 0.5 * tanh(x / 2)", "one_plus"),
+        ("tanh(x / 2) / 2 + 0.5", "one_plus"),
+        ("0.5 - 0.5 * tanh(-x / 2)", "one_minus"),
+    )),
+    *(one(f"{formula}\n-(0.25 * log(p) + 0.75 * log(1 - p))",
+          lambda x: -(mp.log(sigmoid(x)) + 3 * mp.log(sigmoid(-x))) / 4, TAILS, *rules) for formula, *rules in (
+        ("p = (1 + tanh(x / 2)) / 2", "one_plus", "half_of_twice"),
+        ("p = 0.5 * (1 + tanh(x / 2))", "one_plus", "half_of_twice"),
+        ("p = 0.5 + 0.5 * tanh(x / 2)", "one_plus"),
+    )),
+    one("t = tanh(x)\nlog(1 + t)", lambda x: mp.log(2 * sigmoid(2 * x)), "-900 -20 0.1 20", "log_one_plus"),
+    one("1 / cosh(x)", mp.sech, "-1000 -700 -21 -19 -1e-9 0 0.1 3 700 1000", "hyperbolic_secant"),
+    one("cosh(x)^-2", lambda x: mp.sech(x) ** 2, "-1000 -300 -3 -1e-9 0.1 3 300 1000", "hyperbolic_secant"),
+    one("c = cosh(x)\n3 / c^2", lambda x: 3 * mp.sech(x) ** 2, "-1000 -300 -3 0.1 3 300", "hyperbolic_secant"),
+    one("2 / (exp(x) + exp(-x))", mp.sech, "-1000 -700 -3 -1e-9 0.1 3 700 1000", "hyperbolic_secant"),
+    one("log(1 / cosh(x))", lambda x: -mp.log(mp.cosh(x)), "-1000 -2 0 2 1000", "log_cosh"),
+    *(one(formula, mp.tanh, "-1000 -3 1e-8 3 1000", "tangent_by_product", floor=1e-15) for formula in (
+        "sinh(x) * (1 / cosh(x))", "c = cosh(x)\nc^-1 * sinh(x)")),
     one("log(cosh(x))", lambda x: mp.log(mp.cosh(x)), "-1000 -2 0 2 1000", "log_cosh"),
     one("log(2 * cosh(x))", lambda x: mp.log(2 * mp.cosh(x)), "-1000 -2 0 2 1000", "log_cosh"),
     # the error function
@@ -119,7 +153,26 @@ NUMBERS = (
     one("x / (1 + exp(y))^2", lambda x, y: x * sigmoid(-y) ** 2, "2,1000 2,-5 -3,800", "logistic", floor=1e-15),
     one("log2(1 + x)", lambda x: mp.log(1 + x, 2), SMALL, "log_to_base"),
     one("log2(1 + exp2(x))", lambda x: mp.log(1 + mp.mpf(2) ** x, 2), "-3 0 50 1000 5000", "log_to_base"),
-    one("log(1 + exp(x) + exp(x)^2)", lambda x: mp.log(1 + mp.exp(x) + mp.exp(2 * x)), "-3 0 50 1000", "log_sum_exp"),
+    # powers of a number
+    *(one(formula, lambda x: mp.log(1 + mp.mpf(2) ** x, 2), "-60 -3 0 50 1000 5000", "log_to_base") for formula in (
+        "log2(1 + 2^x)", "log2(2^x + 1)", "e = 2^x\nlog2(1 + e)")),
+    one("2^x / (1 + 2^x)", lambda x: sigmoid(x * mp.log(2)), "-1500 -3 0 50 1500", "logistic", floor=1e-15),
+    one("1 / (1 + 10^(-x / 4))", lambda x: sigmoid(x * mp.log(10) / 4), "-1500 -3 0 50 1500", "logistic", floor=1e-15),
+    one("log(2^x)", lambda x: x * mp.log(2), "-5000 -3 0 5000", "log_exp"),
+    one("log2(0.5^x)", lambda x: -x, "-5000 -3 0 5000", "log_exp"),
+    one("log(2^x + 2^y)", lambda x, y: mp.log(mp.mpf(2) ** x + mp.mpf(2) ** y), "2000,1990 -1990,-2000 200,199 2,2",
+        "log_sum_exp"),
+    one("2^x - 1", lambda x: mp.expm1(x * mp.log(2)), f"{SMALL} -50 50", "exp_minus_one"),
+    *(one(formula, lambda x: mp.tanh(x * mp.log(2)), "-1500 -3 1e-20 0.1 1500", "hyperbolic_tangent") for formula in (
+        "(exp2(x) - exp2(-x)) / (exp2(x) + exp2(-x))", "(2^x - 2^(-x)) / (2^x + 2^(-x))",
+        "(exp2(2 * x) - 1) / (exp2(2 * x) + 1)")),
+    # powers in likelihoods
+    *(one(formula, lambda x, y: -y * mp.log(sigmoid(x)) - (1 - y) * mp.log(sigmoid(-x)),
+          "40,0 40,1 1000,0 -1000,1 -1000,0.25 0.5,0.75", "log_power") for formula in (
+        "p = sigmoid(x)\n-log(p^y * (1 - p)^(1 - y))", "-log(sigmoid(x)^y * (1 - sigmoid(x))^(1 - y))",
+        "p = (1 + tanh(x / 2)) / 2\nq = 1 - p\n-log(p^y * q^(1 - y))")),
+    one("log(sigmoid(x)^0.25 * (1 - sigmoid(x))^0.75)",
+        lambda x: (mp.log(sigmoid(x)) + 3 * mp.log(sigmoid(-x))) / 4, TAILS, "log_power"),
     one("sinh(x) / cosh(x)", mp.tanh, "-1000 -3 1e-8 3 1000", "hyperbolic_tangent", floor=1e-15),
     one("s = sinh(x)\nc = cosh(x)\nc / s", mp.coth, "-1000 -3 0.1 3 1000", "hyperbolic_tangent", floor=1e-15),
     one("log10(sigmoid(x))", lambda x: mp.log(sigmoid(x), 10), TAILS, "log_to_base"),
@@ -159,7 +212,10 @@ VECTORS = (
     over_k("s = sum[k](exp(x[k]))\nlog(s)", logsumexp, LOGITS, "log_sum_exp"),
     over_k("log(mean[k](exp(x[k])))", lambda x: logsumexp(x) - mp.log(3), LOGITS, "log_of_product", "log_sum_exp"),
     over_k("log(1 + sum[k](exp(x[k])))", lambda x: mp.log(1 + total(mp.exp, x)), LOGITS, "log_sum_exp"),
-    over_k("log1p(sum[k](exp(x[k])))", lambda x: mp.log(1 + total(mp.exp, x)), LOGITS, "softplus"),
+    over_k("log1p(sum[k](exp(x[k])))", lambda x: mp.log(1 + total(mp.exp, x)), f"{LOGITS} -20,-30,-50", "softplus"),
+    over_k("log(sum[k](exp(x[k])) + 1 + sum[k](exp(2 * x[k])))",
+           lambda x: mp.log(1 + total(mp.exp, x) + total(mp.exp, [2 * v for v in x])), f"{LOGITS} -20,-30,-50 45,30,1",
+           "log_sum_exp"),
     over_k("log(2 * sum[k](exp(x[k])))", lambda x: logsumexp(x) + mp.log(2), LOGITS, "log_of_product"),
     # log of softmax; cross-entropy
     *(over_k(formula, lambda x: mp.log(softmax(x, 1)), f"{LOGITS} 0,-92.1,3", *rules) for formula, *rules in (
@@ -190,11 +246,26 @@ VECTORS = (
            "200,150,-300;1,2,3 1,2,3;0.5,2,1", "log_sum_exp"),
     over_k("log(exp(-x[0]^2 / 2) / sqrt(2 * pi))", lambda x: -x[0] ** 2 / 2 - mp.log(2 * mp.pi) / 2,
            "100,0,0 1,0,0", "log_of_product"),
+    # weights that take away the largest terms
+    *(over_k(f"o[k: K] = 1.0 if k == 0 else 0.0\n{formula}", lambda x: mp.log(softmax(x, 0)),
+             "-5000,4000,1 1,2,3 4000,1,2", "log_sum_exp") for formula in (
+        "p[k] = softmax[k](x[k])\nlog(sum[k](o[k] * p[k]))",
+        "m = max[k](x[k])\ne[k] = exp(x[k] - m)\nz = sum[k](e[k])\nlog(sum[k](e[k] / z * o[k]))",
+        "p[k] = softmax[k](x[k])\nlog(o[0] * p[0] + o[1] * p[1] + o[2] * p[2])")),
+    over_k("p[k] = softmax[k](x[k])\nlog(p[0] / 2 + p[2])", lambda x: mp.log(softmax(x, 0) / 2 + softmax(x, 2)),
+           "-5000,4000,1 1,2,3", "log_sum_exp"),
     # products
     over_k("log(prod[k](x[k]))", lambda x: mp.log(mp.fprod(x)),
            "1e-200,1e-200,1e-9 1e200,1e200,5 -2,-3,4 1,2,3", "log_prod"),
     over_k("p = prod[k](sigmoid(x[k]))\nlog(p)", lambda x: mp.log(mp.fprod(sigmoid(v) for v in x)),
            "-900,-800,3 1,2,3", "log_prod"),
+    of_two("p[k] = softmax[k](y[k])\nlog(prod[n: 2](sum[k](p[k] * exp((2 * n - 1) * x[k]))))",
+           lambda x, y: mp.fsum(mp.log(mp.fsum(p * mp.exp(s * a) for p, a in zip(softmaxes(y), x, strict=True)))
+                                for s in (-1, 1)),
+           "2000,1900,1950;1,2,3 -900,0,1;0,0,5 1,2,3;0.5,0,1", "log_prod", "log_sum_exp"),
+    of_two("p[k] = softmax[k](x[k])\nlog(prod[k](p[k]^y[k]))",
+           lambda x, y: mp.fsum(b * mp.log(p) for p, b in zip(softmaxes(x), y, strict=True)),
+           "-5000,4000,1;1,0,0 1,2,3;0.5,0,1", "log_prod", "log_power"),
     # norms
     *(over_k(formula, lambda x: mp.sqrt(mp.fsum(v * v for v in x)), "1e200,1e200,3 1e-200,2e-200,0 1,2,3", "norm")
       for formula in ("sqrt(sum[k](x[k]^2))", "norm[k](x[k])", "sum[k](x[k] * x[k])^0.5")),

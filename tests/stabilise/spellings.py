@@ -152,6 +152,10 @@ def softmax(x: Sequence[Any], k: int) -> Any:
     return mp.exp(x[k]) / total(mp.exp, x)
 
 
+def softmaxes(x: Sequence[Any]) -> list[Any]:
+    return [softmax(x, k) for k in range(len(x))]
+
+
 def logsumexp(x: Sequence[Any]) -> Any:
     return mp.log(total(mp.exp, x))
 
