@@ -25,12 +25,12 @@ from dslc.backends.triton.kernels import (
 from dslc.backends.triton.text import ATOM, BIT, COMPARE, Text, aligned, is_float, name_of
 
 from dslc.ir import nodes as ir
+from dslc.ir.known import value_given
 from dslc.kernels.contract import factors
 from dslc.kernels.form import Kernel, Member
 from dslc.kernels.group import short
 from dslc.kernels.rescale import Rescaled, rescaled_sums
 from dslc.kernels.split import Split
-from dslc.kernels.vanish import value_given
 from dslc.sizes import Size
 
 
