@@ -85,6 +85,7 @@ def check_spec(path: Path, folder: Path, known: Path, request: pytest.FixtureReq
         assert not worse, f"{key}: {', '.join(worse)} got worse: {row} instead of {table[key]}"
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("name", [*SOME[:2], pytest.param(SOME[2], marks=pytest.mark.long)])
 def test_kernels_of_some_specs_compile_for_three_targets(
     name: str, tmp_path: Path, known: Path, request: pytest.FixtureRequest
@@ -112,7 +113,8 @@ def test_what_is_compiled_ahead_is_what_is_launched(tmp_path: Path) -> None:
                 assert constants == known[ast.unparse(call.func.value)]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("dtype", [pytest.param("f16", marks=pytest.mark.long), "bf16"])
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
 def test_kernels_in_16_bits_compile_for_three_targets(dtype: str, tmp_path: Path, known: Path) -> None:
     spec = tmp_path / "block.dsl"
     spec.write_text(
@@ -183,6 +185,7 @@ def test_kernels_with_little_room_in_other_floats_compile_for_three_targets(
     check(figures(spec, tmp_path, known, kernels[:2], dtype))
 
 
+@pytest.mark.long
 def test_linear_recurrences_compile_for_three_targets(tmp_path: Path, known: Path) -> None:
     spec = tmp_path / "scans.dsl"
     spec.write_text(
@@ -200,6 +203,7 @@ def test_linear_recurrences_compile_for_three_targets(tmp_path: Path, known: Pat
     check(figures(spec, tmp_path, known, kernels))
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_initialisers_and_lengths_of_gradients_compile_for_three_targets(
     dtype: str, tmp_path: Path, known: Path
@@ -218,6 +222,7 @@ def test_initialisers_and_lengths_of_gradients_compile_for_three_targets(
     check(found)
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("atomic", [False, True])
 def test_scatters_compile_for_three_targets(atomic: bool, tmp_path: Path, known: Path) -> None:
     spec = tmp_path / "edges.dsl"
