@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dslc.check import along, call_arguments, calls, expressions, static_values, wording
@@ -229,7 +229,7 @@ def axis_function(scope: Scope, node: t.Call, callee: t.Access, function: Functi
         indices = free_indices(scope, [(n, None, s) for n, _, s in names])
         if indices is None or any(g.val is not None and g.val.poisoned for g in known):
             return NOTHING
-        if not _depends(scope, known, indices, target.name, {n for n, bound, _ in names if bound is not None}):
+        if not _depends(scope, known, indices, target.name):
             return NOTHING
         return calls.call_defined(scope, node, function, known, None, tuple(indices))
     with Bound(scope, names) as bound:
@@ -240,7 +240,7 @@ def axis_function(scope: Scope, node: t.Call, callee: t.Access, function: Functi
         indices = bound.indices()
         if any(g.val is not None and g.val.poisoned for g in known) or not bound.good:
             return NOTHING
-        if not _depends(scope, known, indices, target.name, {i.name for i in indices if i.size is not None}):
+        if not _depends(scope, known, indices, target.name):
             return NOTHING
         return calls.call_defined(scope, node, function, known, None, tuple(indices))
 
@@ -253,14 +253,12 @@ def _is_number_formal(function: FunctionValue, place: int, given: Given) -> bool
     return formal is not None and not (isinstance(formal.kind, t.KindWord) and formal.kind.word in ("fn", "layer"))
 
 
-def _depends(
-    scope: Scope, known: Sequence[Given], indices: Sequence[Index], name: str, ranged: Collection[str]
-) -> bool:
-    """Does an argument use each index that a function works along, or has that a range of its own and none is whole?"""
+def _depends(scope: Scope, known: Sequence[Given], indices: Sequence[Index], name: str) -> bool:
+    """Does an argument use each index that a function works along, or has that a range and none is a whole tensor?"""
     whole = next((g for g in known if g.val is not None and g.val.axes), None)
     for index in indices:
         used = any(g.val is not None and index in g.val.free for g in known)
-        if not used and (whole is not None or index.name not in ranged):
+        if not used and (whole is not None or index.size is None):
             scope.failed.add(index)
             help = None if whole is None else _indexed(scope, whole, index, name)
             report = kinds.UNUSED_BOUND_INDEX(Label(index.span), name=index.name or "...", function=name, help=help)

@@ -385,13 +385,6 @@ def test_whole_numbers_carry_no_gradient() -> None:
     assert evaluate(program, values, found)["x"].tolist() == [2, 3]
 
 
-def test_max_onto_an_earlier_value_is_refused() -> None:
-    text = "fn f(x: f64[V], at: i32[M] < V, d: f64[M]) -> z: [V]:\n    z = 2 * x\n    z[at[m]] max= d[m]\n"
-    program = unit(text)
-    with pytest.raises(NoDerivative, match="max="):
-        gradients({program.outputs["z"]: ones(program.outputs["z"].shape)}, [program.inputs["x"]])
-
-
 def test_a_jacobian_through_a_derivative_by_hand_is_refused() -> None:
     text = """
 fn through(x) -> y:

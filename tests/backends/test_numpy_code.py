@@ -65,6 +65,7 @@ def test_lines_come_with_the_spec_line(path: str) -> None:
     assert not any(word in text for word in ("tmp", "temp0", "var_"))
 
 
+@pytest.mark.wide(3)
 @pytest.mark.parametrize(
     "path",
     ["specs/mlp/mlp.dsl", "specs/convolution/cnn.dsl", "specs/graph/gat.dsl", "specs/recurrent/lstm.dsl",

@@ -395,6 +395,7 @@ def test_no_text_is_refused(check: Check, tmp_path: Path, content: bytes, code: 
     assert_refused(check(spec), code)
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize(("text", "code"), TEXTS.values(), ids=TEXTS)
 def test_a_hostile_spec_is_refused(check: Check, tmp_path: Path, text: str, code: str) -> None:
     spec = tmp_path / "hostile.dsl"

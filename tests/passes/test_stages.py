@@ -43,6 +43,7 @@ def check(path: str) -> None:
             before = dict(found)
 
 
+@pytest.mark.wide(4)
 @pytest.mark.parametrize("path", [p for p in SPECS if Path(p).stem in QUICK])
 def test_passes_keep_the_meaning(path: str) -> None:
     check(path)

@@ -166,6 +166,7 @@ def written(body: str, **sizes: int) -> Written:
     return Written(HEAD + body.lstrip("\n") + TRAIN, {"N": 2, "T": 4, **sizes}, {}, 3, Counter())
 
 
+@pytest.mark.wide(3)
 @pytest.mark.parametrize("what", FOUND)
 def test_programs_that_were_wrong_once(what: str) -> None:
     compare(written(FOUND[what]))

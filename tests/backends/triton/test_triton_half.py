@@ -78,7 +78,7 @@ def check(path: Path, folder: Path, dtype: str, size: int, **settings: object) -
             near(states[name], value, unit_of, name)
 
 
-@pytest.mark.wide(4)
+@pytest.mark.wide(8)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(
     ("name", "size", "settings"),
@@ -98,6 +98,7 @@ def test_a_module_in_16_bits_agrees_as_far_as_they_go(
     check(ROOT / f"specs/{name}.dsl", tmp_path, dtype, size, **settings)
 
 
+@pytest.mark.long
 def test_a_spec_that_declares_16_bits_itself_agrees_as_far_as_they_go(tmp_path: Path) -> None:
     check(ROOT / "specs/mlp/half.dsl", tmp_path, "f32", 17)
 

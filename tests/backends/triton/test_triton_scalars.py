@@ -44,6 +44,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[np.ndar
         }
 
 
+@pytest.mark.wide(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_an_operation_agrees_with_the_interpreter(name: str, results: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
     found, wanted = results[name]

@@ -16,7 +16,7 @@ from dslc.ir.build import build_train
 from dslc.verification.bfloat16 import as_on_a_device
 
 
-@pytest.mark.wide(3)
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["mlp/own_optimizer", "mlp/mlp", "mlp/mc_dropout"])
 def test_ten_steps_are_those_of_the_numpy_module(name: str, tmp_path: Path) -> None:
     spec = ROOT / f"specs/{name}.dsl"

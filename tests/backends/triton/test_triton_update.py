@@ -32,7 +32,7 @@ def written(folder: Path, optimizer: str) -> Path:
     return spec
 
 
-@pytest.mark.wide(4)
+@pytest.mark.wide(8)
 @pytest.mark.parametrize(
     "optimizer", ["adamw(lr = 1e-2)", "sgd(lr = 0.1)", "momentum(lr = 0.01)", "clipped(lr = 0.01)"]
 )

@@ -62,6 +62,7 @@ def test_a_loss_over_a_large_vocabulary_stores_no_logits(name: str, tmp_path: Pa
     assert any(name.endswith("_stream_kernel") for name in registry.texts)
 
 
+@pytest.mark.wide(5)
 @pytest.mark.parametrize("name", SPECS)
 def test_it_agrees_with_the_interpreter(name: str, tmp_path: Path) -> None:
     with quick():
