@@ -169,13 +169,12 @@ def hyperbolic_secant(s: ir.Op) -> ir.Scalar | None:
     """a / cosh(x)^n = a (2 exp(-|x|))^n far from 0, whose derivative does not divide by what overflows;
     a / (exp x + exp(-x)) = (a / 2) / cosh(x)"""
     if s.name != "/":
-        base, power = s.args
-        n = constant(power)
-        return None if n is None or n >= 0 else _secant(base, -n)
+        n = constant(s.args[1])
+        return None if n is None or n >= 0 else _secant(s.args[0], -n)
     top, bottom = s.args
     power = seen(bottom, "^")
-    n = None if power is None else constant(power.args[1])
-    found = _secant(bottom, 1) if power is None or n is None or n <= 0 else _secant(power.args[0], n)
+    n = 1.0 if power is None else constant(power.args[1])
+    found = None if n is None or n <= 0 else _secant(bottom if power is None else power.args[0], n)
     if found is not None:
         return mul(top, found)
     pair = two_exponents(bottom)

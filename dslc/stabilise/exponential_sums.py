@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from dslc.check.values import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import choose, div, is_zero, mul, sub
+from dslc.ops.dtypes import is_float
 from dslc.stabilise.matching import constant, head, negative, nonnegative, op, renumbered, see, seen
 from dslc.stabilise.membership import is_at
 
@@ -446,12 +446,13 @@ def _vanishing(weight: ir.Scalar | None, node: ir.Comp | ir.Scatter) -> list[ir.
 
 
 def _peak_of(exponent: ir.Scalar) -> ir.Read | None:
-    """The maximum over indices that is taken off an exponent."""
+    """The maximum over indices that is taken off an exponent, wherever it is finite."""
     if isinstance(exponent, ir.Op) and exponent.name == "select":
         exponent = exponent.args[2]
     shift = exponent.args[1] if isinstance(exponent, ir.Op) and exponent.name == "-" else exponent
-    if isinstance(shift, ir.Op) and shift.name == "select":
-        shift = shift.args[1]
+    match shift:
+        case ir.Op("select", (ir.Op("isfinite"), peak, _)):
+            shift = peak
     if isinstance(shift, ir.Op) and shift.name == "stop_grad":
         shift = shift.args[0]
     is_peak = isinstance(shift, ir.Read) and isinstance(shift.tensor, ir.Comp | ir.Scatter) and shift.tensor.op == "max"

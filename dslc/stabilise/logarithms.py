@@ -127,7 +127,7 @@ def log_power(s: ir.Op) -> ir.Scalar | None:
     if inner.name == "*":
         return None if inner.args[0] is not inner.args[1] else mul(number(2.0), op("log", op("abs", inner.args[0])))
     n = 0.5 if inner.name == "sqrt" else constant(inner.args[1])
-    x = inner.args[0]
+    x = closed(inner.args[0])
     if n is None:
         return _log_of_power(x, inner.args[1])
     if n == 0:
@@ -139,8 +139,6 @@ def log_power(s: ir.Op) -> ir.Scalar | None:
 
 def _log_of_power(x: ir.Scalar, t: ir.Scalar) -> ir.Scalar | None:
     """log(x^t) = t log x for x >= 0, with x^0 = 1 for all x"""
-    closed = _closed(x)
-    x = x if closed is None else closed
     if not nonnegative(x) or not has_own_logarithm(x):
         return None
     log = _log(x)
@@ -149,15 +147,27 @@ def _log_of_power(x: ir.Scalar, t: ir.Scalar) -> ir.Scalar | None:
     return mul(t, ir.op("select", (counts, log, zero), log.dtype))
 
 
-def _closed(s: ir.Scalar) -> ir.Scalar | None:
-    """1 - f(x) and 1 + f(x) in closed form."""
+def closed(s: ir.Scalar) -> ir.Scalar:
+    """1 - f(x) and 1 + f(x) in closed form, and all else as it is."""
     inner = seen(s, "+", "-")
     if inner is None:
-        return None
+        return s
     if inner.name == "-":
-        return complement(inner.args[1], through_names=True) if is_one(inner.args[0]) else None
-    other = one_of(inner)
-    return None if other is None else supplement(other, through_names=True)
+        found = complement(inner.args[1], through_names=True) if is_one(inner.args[0]) else None
+    else:
+        other = one_of(inner)
+        found = None if other is None else supplement(other, through_names=True)
+    return s if found is None else found
+
+
+def is_nonnegative(s: ir.Scalar, depth: int = 4) -> bool:
+    """Is it known to be 0 or more, also by the closed forms of its factors?"""
+    if nonnegative(s) or nonnegative(closed(s)):
+        return True
+    inner = seen(s, "*", "/", "^", "pow") if depth else None
+    if inner is None:
+        return False
+    return all(is_nonnegative(x, depth - 1) for x in (inner.args if inner.name in ("*", "/") else inner.args[:1]))
 
 
 def log_root(s: ir.Op) -> ir.Scalar | None:
@@ -178,13 +188,13 @@ def has_own_logarithm(s: ir.Scalar, depth: int = 4) -> bool:
     if name in ("*", "/"):
         inner = see(s)
         return isinstance(inner, ir.Op) and any(has_own_logarithm(x, depth - 1) for x in inner.args)
-    if name in TRANSPARENT or _closed(s) is not None or secant_of(s) is not None:
+    if name in TRANSPARENT or closed(s) is not s or secant_of(s) is not None:
         return True
     if name in ("^", "pow"):
         power = see(s)
         if not isinstance(power, ir.Op) or exponent_of(power) is not None:
             return isinstance(power, ir.Op)
-        base = _closed(power.args[0]) or power.args[0]
+        base = closed(power.args[0])
         return nonnegative(base) and has_own_logarithm(base, depth - 1)
     return product_of(s) is not None or determinant_of(s) is not None or exponential_sum(s) is not None
 
@@ -207,7 +217,7 @@ def log_of_product(s: ir.Op) -> ir.Scalar | None:
     a, b = inner.args
     join = add if inner.name == "*" else sub
     if has_own_logarithm(a) or has_own_logarithm(b):
-        if nonnegative(a) or nonnegative(b):
+        if is_nonnegative(a) or is_nonnegative(b):
             return join(_log(a), _log(b))
         return _of_equal_signs(a, b, join(_log(op("abs", a)), _log(op("abs", b))))
     if any(isinstance(x, ir.Const | ir.SizeOf) for x in (a, b)) or a is b:
@@ -242,7 +252,7 @@ def log_prod(s: ir.Op) -> ir.Scalar | None:
     node = read.tensor
     assert isinstance(node, ir.Comp)
     x = node.body
-    safe = nonnegative(x)
+    safe = is_nonnegative(x)
     logs = ir.comp(node.shape, op("log", x if safe else op("abs", x)), "sum", node.reduced, span=node.span)
     total: ir.Scalar = ir.read(logs, read.places)
     if safe:

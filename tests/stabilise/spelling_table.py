@@ -213,6 +213,8 @@ VECTORS = (
     over_k("log(mean[k](exp(x[k])))", lambda x: logsumexp(x) - mp.log(3), LOGITS, "log_of_product", "log_sum_exp"),
     over_k("log(1 + sum[k](exp(x[k])))", lambda x: mp.log(1 + total(mp.exp, x)), LOGITS, "log_sum_exp"),
     over_k("log1p(sum[k](exp(x[k])))", lambda x: mp.log(1 + total(mp.exp, x)), f"{LOGITS} -20,-30,-50", "softplus"),
+    over_k("log1p(2 * exp(max[k](x[k])))", lambda x: mp.log1p(2 * mp.exp(max(x))), "1e4,-1e4,0 1,2,3 -20,-30,-50",
+           "softplus"),
     over_k("log(sum[k](exp(x[k])) + 1 + sum[k](exp(2 * x[k])))",
            lambda x: mp.log(1 + total(mp.exp, x) + total(mp.exp, [2 * v for v in x])), f"{LOGITS} -20,-30,-50 45,30,1",
            "log_sum_exp"),
