@@ -133,7 +133,7 @@ def _show(e: Size, level: int) -> str:
     text = ""
     for monomial, c in sorted(e.terms.items(), key=lambda term: _place(*term)):
         if text:
-            text += (" - " if c < 0 else " + ") + _show_term(monomial, abs(c), 1)
+            text += f" - {_show_term(monomial, -c, 1)}" if c < 0 else f" + {_show_term(monomial, c, 1)}"
         else:
             text = _show_term(monomial, c, 1)
     return _wrap(text, level > 0)

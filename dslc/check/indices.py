@@ -470,9 +470,9 @@ def _part_of(frame: Frame, first: Evidence, found: Evidence, help: str | None, o
         before, after = read[2].count(","), rest[1].count(",")
         size = frame.show(short.size)
         part = f"{read[1]}[{', '.join([':'] * before + [f'0:{size}'] + [':'] * after)}]"
-        stated = "" if certain else f" and `where {size} <= {frame.show(long.size)}`"
+        condition = "" if certain else f" and `where {size} <= {frame.show(long.size)}`"
         used = f"{read[1]}_part[{read[2]}{long.span.text}{rest[1]}]"
-        part_help = f"for a part of `{read[1]}`, write `{read[1]}_part = {part}` before, `{used}` here{stated}"
+        part_help = f"for a part of `{read[1]}`, write `{read[1]}_part = {part}` before, `{used}` here{condition}"
         return f"{part_help}; {help}" if help else part_help
     return help
 

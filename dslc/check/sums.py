@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 from dslc.check import wording
 from dslc.check.frame import Frame
@@ -21,6 +21,7 @@ from dslc.syntax import tree as t
 from dslc.syntax.printer import print_node
 
 REST = "..."
+Op = Literal["*", "/"]
 
 #: Functions of one argument that a sum may pass through.
 LINEAR = ("sum", "mean", "cumsum", "stop_grad", *CASTS)
@@ -354,7 +355,7 @@ class Placement:
                 stack += reversed(list(_operands(node)))
         return found
 
-    def compare(self, product: t.Product, holders: Sequence[tuple[str, t.Expr]], name: str) -> None:
+    def compare(self, product: t.Product, holders: Sequence[tuple[Op, t.Expr]], name: str) -> None:
         """Refuse a product in which an index is contracted more than once: one sum, or one for each contraction?
 
         (x W) sigmoid(x V) has two; in x sigmoid(b x) the first x by itself is none.
@@ -366,10 +367,11 @@ class Placement:
         help = f"write `{print_node(_summed(product, name))}` for one sum"
         if all(op == "*" for op, _ in rest):
             inner = {id(p): _summed(p, name) for f in closed for p in self.contractions(f, name) if p is not None}
-            own = [("*", _summed(replace(product, factors=tuple(rest)), name))] if rest else []
-            others = [(op, _swapped(f, inner)) for op, f in product.factors if all(f is not x for _, x in rest)]
-            each = replace(product, factors=tuple(own + others))  # type: ignore[arg-type]
-            help += f", or `{print_node(each)}` for one in each part"
+            each: list[tuple[Op, t.Expr]] = []
+            if rest:
+                each.append(("*", _summed(replace(product, factors=tuple(rest)), name)))
+            each += [(op, _swapped(f, inner)) for op, f in product.factors if all(f is not x for _, x in rest)]
+            help += f", or `{print_node(replace(product, factors=tuple(each)))}` for one in each part"
         self.frame.report(kinds.CONTRACTED_TWICE(*(Label(f.span) for f in closed[::-1]), name=name, help=help))
 
     def given_back(self, node: t.Expr) -> list[str]:
