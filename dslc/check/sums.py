@@ -348,7 +348,10 @@ class Placement:
                 continue
             factors = [f for _, f in node.factors if name in self.uses(f)] if isinstance(node, t.Product) else []
             if isinstance(node, t.Product) and len(factors) > 1:
-                found.append(node)
+                if all(self.closes(f, name) for f in factors):  # as |x| |y| does, with a sum in each
+                    stack += reversed(factors)
+                else:
+                    found.append(node)
             elif isinstance(node, t.Access | t.Name | t.OrElse) or name in self.given_back(node):
                 found.append(None)
             else:

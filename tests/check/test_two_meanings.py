@@ -40,6 +40,9 @@ TWO_WAYS = {
     "(S[i, j] * x[j]) / (1 + abs(S[i, j] * x[j]))": (
         (S * X / (1 + abs(S * X))).sum(1), S @ X / (1 + abs(S @ X)),
     ),
+    "S[i, j] * x[j] / (sqrt(S[i, j] * S[i, j]) * sqrt(x[j] * x[j]))": (
+        (S * X / abs(S * X)).sum(1), S @ X / (np.sqrt((S**2).sum(1)) * np.sqrt(X @ X)),
+    ),
     "sigmoid(S[i, j] * x[j]) * tanh(R[i, j] * x[j])": (
         (sigmoid(S * X) * np.tanh(R * X)).sum(1), sigmoid(S @ X) * np.tanh(R @ X),
     ),
