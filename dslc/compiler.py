@@ -23,6 +23,7 @@ from dslc.ir.interning import TooLarge, compilation
 from dslc.ir.layers import one_by_one
 from dslc.open_sizes import refusals
 from dslc.ops.dtypes import KEPT, is_float
+from dslc.program import Program
 from dslc.resolve.files import did_you_mean
 from dslc.source import NOWHERE, Span
 
@@ -64,7 +65,8 @@ def compile_text(
         options: dict[str, object] = {"atomic": True} if atomic else {}
         options |= {} if registry is None else {"registry": registry}
         with compilation():
-            text = sound(generate(instance, train, optimizer_of(checked, train), path.name, dtype, **options))
+            program = Program(instance, train, optimizer_of(checked, train))
+            text = sound(generate(program, path.name, dtype, **options))
     except (Refusal, NoDerivative, cannot_lower) as reason:
         span = reason.span if reason.span is not None and reason.span.source.text else instance.span
         raise SpecError([refusal(reason, span or NOWHERE, backend)]) from reason

@@ -34,7 +34,7 @@ ASSIGNMENT = re.compile(r" (?:[-+*/@]|//)?= ")
 KEYWORD = re.compile(r'\w+=(?!=)|\*{1,2}|"[^"\\]*": ')
 
 #: an entry of a dictionary that is one text in quotes, without escapes
-QUOTED = re.compile(r'("[^"]*": )"([^"\\]*)"')
+QUOTED = re.compile(r'((?:"[^"]*": )?)"([^"\\]*)"')
 
 #: next to a longer one, an operand of so few characters stays on its line
 SHORT = 16
@@ -167,6 +167,8 @@ class _Layout:
         line = f"{' ' * indent}{head}{text}{tail}"
         if len(line) <= self.width:
             return [line]
+        if head.endswith('": ') and QUOTED.fullmatch(text):
+            return self.quoted(indent, head, text, tail)
         found = _Brackets(text)
         is_word = not found.operators and not found.pairs and not head.endswith("= ")
         if not inside and (found.is_slice or is_word):
@@ -242,7 +244,7 @@ class _Layout:
         """A long text in quotes as several, which Python puts together."""
         found = QUOTED.fullmatch(text.removesuffix(","))
         line = f"{' ' * indent}{head}{text}{tail}"
-        if found is None or " " not in found[2]:
+        if found is None or " " not in found[2] or not f"{head}{found[1]}".endswith('": '):
             return [line]
         words = _wrapped(found[2], self.width - indent - 7)
         inner = [f'{" " * (indent + 4)}"{x} "' for x in words[:-1]] + [f'{" " * (indent + 4)}"{words[-1]}"']

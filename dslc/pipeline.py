@@ -82,38 +82,38 @@ class Lowered:
 def forward(model: p.Instance) -> Lowered:
     """The outputs of a model for inference."""
     unit = build(model, "inference")
-    return _run(Lowered(unit, dict(unit.outputs)), EARLY | LATE)
+    return run(Lowered(unit, dict(unit.outputs)), EARLY | LATE)
 
 
 def stepping(model: p.Instance) -> StepProgram:
     """One step of a sequence model for inference; raises NoStep with the reason where there is none."""
     unit = build(model, "inference")
-    program = _run(Lowered(unit, dict(unit.outputs)), EARLY)
+    program = run(Lowered(unit, dict(unit.outputs)), EARLY)
     made = step_program(unit, program.outputs, model.span)
-    found = _run(Lowered(unit, {**made.outputs, **{NEXT + k: x for k, x in made.updates.items()}}), LATE)
+    found = run(Lowered(unit, {**made.outputs, **{NEXT + k: x for k, x in made.updates.items()}}), LATE)
     made.outputs = {k: x for k, x in found.outputs.items() if not k.startswith(NEXT)}
     made.updates = {k.removeprefix(NEXT): x for k, x in found.outputs.items() if k.startswith(NEXT)}
-    made.starts = _run(Lowered(unit, made.starts), LATE).outputs
+    made.starts = run(Lowered(unit, made.starts), LATE).outputs
     return made
 
 
 def evaluation(train: p.TrainProgram) -> Lowered:
     """Loss and metrics as the trained model would have them: states as they are, no dropout."""
     unit = build_train(train, "inference")
-    return _run(Lowered(unit, dict(unit.outputs)), EARLY | LATE)
+    return run(Lowered(unit, dict(unit.outputs)), EARLY | LATE)
 
 
 def training(train: p.TrainProgram) -> Lowered:
     """Loss, metrics, next states, and the gradients of the loss by the trained parameters and the chosen inputs."""
     unit = build_train(train)
     program = Lowered(unit, {**unit.outputs, **{STATE + k: v for k, v in unit.updates.items()}})
-    _run(program, EARLY)
+    run(program, EARLY)
     loss = program.outputs["loss"]
     wanted = [*trained(unit, train), *train.wrt]
     found = gradients({loss: ones((), loss.dtype)}, [unit.inputs[q] for q in wanted])
     program.outputs |= {GRADIENT + q: _as(g, unit.inputs[q].dtype) for q, g in zip(wanted, found, strict=True)}
     program.stages.append(("differentiate", dict(program.outputs)))
-    return _run(program, LATE)
+    return run(program, LATE)
 
 
 def _as(gradient: ir.Tensor, dtype: str) -> ir.Tensor:
@@ -130,7 +130,7 @@ def trained(unit: Unit, train: p.TrainProgram) -> list[str]:
     return [q for q in unit.params if q in unit.inputs and q not in unit.frozen | frozen]
 
 
-def _run(program: Lowered, passes: dict[str, Pass]) -> Lowered:
+def run(program: Lowered, passes: dict[str, Pass]) -> Lowered:
     if not program.stages:
         tell_apart(program.outputs)
         program.stages.append(("build", dict(program.outputs)))

@@ -84,11 +84,11 @@ def code(spec: Spec) -> str:
 
 
 def fused(spec: Spec) -> str:
-    """Which values a block of rows, or a kernel, computes together; of kernels also sizes and what they store."""
+    """Which values a statement, or a kernel, computes together; of kernels also sizes and what they store."""
     if spec.backend == "numpy":
-        from dslc.backends.numpy import outline
+        from dslc.backends.numpy.schedule import shown
 
-        return str(outline.fused(code(spec)))
+        return "\n".join(shown(list(spec.lowered().outputs.values())))
     from dslc.kernels.prepare import prepared
 
     _, steps = prepared(list(spec.lowered().outputs.values()), spec.dtype)
@@ -126,11 +126,8 @@ def _label(node: ir.Node) -> str:
 
 def memory(spec: Spec) -> str:
     """Which values lie in the same memory, one after the other."""
-    if spec.backend != "numpy":
-        raise NoStage(f"modules of the {spec.backend} backend take memory from torch: `dslc cost` counts their buffers")
-    from dslc.backends.numpy import outline
-
-    return str(outline.memory(code(spec)))
+    owner = {"numpy": "NumPy", "triton": "torch"}[spec.backend]
+    raise NoStage(f"modules of the {spec.backend} backend take memory from {owner}: `dslc cost` counts their values")
 
 
 def kernels(spec: Spec) -> str:

@@ -154,9 +154,10 @@ def test_each_function_names_a_value_by_its_own_statement(tmp_path: Path) -> Non
     file = tmp_path / "modes.dsl"
     file.write_text(MODES, encoding="utf-8")
     text = compile_text(file)
-    forward, gradient, evaluate = (text.split(f"def {f}_of_rows(")[1].split("\ndef ")[0] for f in FUNCTIONS)
+    forward, gradient, evaluate = (text.split(f"def {f}(")[1].split("\ndef ")[0] for f in FUNCTIONS)
+    assert "modes.dsl:7  curved = tanh(x)" in forward
+    assert "y = forward(params, x, state)" in evaluate
     for inference in (forward, evaluate):
-        assert "modes.dsl:7  curved = tanh(x)" in inference
         assert "bent = tanh(x)" not in inference
     assert "modes.dsl:5  bent = tanh(x)" in gradient
     assert "curved" not in gradient
@@ -202,7 +203,6 @@ def test_a_process_keeps_nothing_of_what_it_compiled(tmp_path: Path) -> None:
         file = tmp_path / f"m{k}.dsl"
         file.write_text(NUMBERED.format(k=k), encoding="utf-8")
         module = dslc.compile(file)
-        module.THREADS, module.LEAST_WORK = 2, 0
         batch = {f"x{k}": rng.normal(size=(8, 5)).astype(np.float32), "label": np.arange(8, dtype=np.int32) % 4}
         module.loss_and_grad(module.init(0), **batch)
         del module

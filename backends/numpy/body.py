@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dslc.backends.numpy.blocks import is_cut
 from dslc.backends.numpy.operations import FUNCTIONS, INFIX, PLAIN, TEMPLATES
 from dslc.backends.numpy.text import (
     ATOM,
@@ -30,13 +29,12 @@ from dslc.backends.numpy.text import (
 
 from dslc.autodiff.scalar import is_zero
 from dslc.ir import nodes as ir
-from dslc.ops.dtypes import is_float
 from dslc.passes.products import variables
 from dslc.passes.sums import estimate
 from dslc.sizes import Size
 
 if TYPE_CHECKING:
-    from dslc.backends.numpy.lower import Comprehensions
+    from dslc.backends.numpy.lower import Lowering
 
 
 #: the text of a number
@@ -88,13 +86,9 @@ def exact_quotient(above: str, below: str) -> str:
 class Body:
     """Scalars of one comprehension as arrays over its variables."""
 
-    lowering: Comprehensions
+    lowering: Lowering
     sizes: tuple[Size, ...]
     done: dict[ir.Scalar, Text] = field(default_factory=dict)
-    #: in a block, the variable that counts the rows
-    row: int | None = None
-    #: is the array that is being read already cut to the rows of the block?
-    local: bool = False
 
     def scalar(self, root: ir.Scalar, uses: dict[ir.Scalar, int] | None = None) -> Text:
         """The text of a scalar; `uses` counts how often a larger formula has each part of it."""
@@ -104,36 +98,26 @@ class Body:
             for s in order:
                 for x in ir.operands(s):
                     uses[x] = uses.get(x, 0) + 1
-        fixed = self.fixed(root) if self.row is not None and self.lowering.rows else set()
-        needed = self.needed(root, fixed)
+        needed = self.needed(root)
         for s in order:
-            if s in fixed and s not in self.done and s in needed:
-                self.done[s] = self.lowering.before_rows(self, s)
             if s not in self.done and s in needed:
-                shared = self.lowering.shared.get(self.key(s)) if isinstance(s, ir.Op) else None
+                shared = self.lowering.formulas.shared.get(self.key(s)) if isinstance(s, ir.Op) else None
                 self.done[s] = shared or self.one(s)
-                twice = uses.get(s, 0) > 1 or s in self.lowering.common
+                twice = uses.get(s, 0) > 1 or s in self.lowering.formulas.common
                 if shared is None and twice and isinstance(s, ir.Op) and s.name not in ("neg", "cast", "stop_grad"):
                     self.done[s] = self.named(s, self.done[s])
         return self.done[root]
 
-    def fixed(self, root: ir.Scalar) -> set[ir.Scalar]:
-        """Parts of a formula that are the same in all rows: arrays that take work, and are part of no larger one."""
-        same = {s for s in ir.scalars(root) if isinstance(s, ir.Op) and variables(s) and self.row not in variables(s)}
-        inner = {x for s in same for x in ir.operands(s)}
-        tests = {"<", "<=", ">", ">=", "==", "!=", "and", "or", "not"}  # masks of whole numbers cost nothing
-        return {s for s in same - inner if is_float(s.dtype) and not (isinstance(s, ir.Op) and s.name in tests)}
-
-    def needed(self, root: ir.Scalar, fixed: set[ir.Scalar]) -> set[ir.Scalar]:
-        """The scalars that must be computed for a root: none below those that are known, or stand before the rows."""
+    def needed(self, root: ir.Scalar) -> set[ir.Scalar]:
+        """The scalars that must be computed for a root: none below those that are known."""
         found: set[ir.Scalar] = set()
         stack = [root]
         while stack:
             s = stack.pop()
             if s not in found:
                 found.add(s)
-                known = isinstance(s, ir.Op) and (s in self.done or self.key(s) in self.lowering.shared)
-                if not known and s not in fixed:
+                known = isinstance(s, ir.Op) and (s in self.done or self.key(s) in self.lowering.formulas.shared)
+                if not known:
                     stack.extend(ir.operands(s))
         return found
 
@@ -147,14 +131,12 @@ class Body:
         if not text.axes or re.fullmatch(r"\w+", text.code):
             return text
         word = guarded_by(s) or WORDS.get(s.name, s.name if s.name.isidentifier() else "test")
-        known = [low.names.get(low.slices.get(x, x), "") for x in values_in(s)]
-        read = list(dict.fromkeys(x for x in known if re.fullmatch(r"\w+", x))) or [self.lowering.target]
+        known = [low.names.get(low.layers.slices.get(x, x), "") for x in values_in(s)]
+        read = list(dict.fromkeys(x for x in known if re.fullmatch(r"\w+", x))) or [self.lowering.writing[0]]
         several = ["_".join(read[:k]) for k in range(1, len(read) + 1)]
-        name = low.fresh(*(f"{word}_{x}" for x in (*several, *read[1:], f"for_{self.lowering.target}")))
-        low.line(f"{name} = {text.code}", "", low.writing)
-        if low.rows and is_float(s.dtype):
-            low.row_shapes[name] = tuple(self.sizes[n] for n in text.axes)
-        named = low.shared[self.key(s)] = Text(name, text.axes)
+        name = low.fresh(*(f"{word}_{x}" for x in (*several, *read[1:], f"for_{self.lowering.writing[0]}")))
+        low.line(f"{name} = {text.code}", "", low.writing[1])
+        named = low.formulas.shared[self.key(s)] = Text(name, text.axes)
         return named
 
     def one(self, s: ir.Scalar) -> Text:
@@ -175,10 +157,8 @@ class Body:
             case ir.Read():
                 return self.read(s)
 
-    def counted(self, number: int, local: bool = False) -> str:
+    def counted(self, number: int) -> str:
         """The values of a variable."""
-        if number == self.row and not local:
-            return f"np.arange({self.lowering.rows}.start, {self.lowering.rows}.stop)"
         return f"np.arange({size_code(self.sizes[number])})"
 
     def align(self, texts: Sequence[Text]) -> tuple[list[Text], tuple[int, ...]]:
@@ -187,6 +167,10 @@ class Body:
 
     def op(self, s: ir.Op, args: list[Text]) -> Text:
         low = self.lowering
+        if s.name == "/" and isinstance(s.args[1], ir.SizeOf) and args[0].mean is not None:
+            size, code = args[0].mean
+            if size == s.args[1].size:
+                return Text(code, args[0].axes)
         parts, axes = self.align(args)
         if s.name in INFIX:
             return self.infix(s.name, parts, axes)
@@ -211,8 +195,6 @@ class Body:
                 for word in re.findall(r"\w+(?=\()", form):
                     low.helper(word)
                 return Text(form.format(*(p.code for p in parts)), ())
-        if s.name == "select" and (mask := self.masked(s, args, parts)):
-            return Text(mask, axes)
         if s.name == "select" and not (args[1].axes or args[2].axes):
             # two Python numbers, also those that stand for a value, would make whole numbers or float64
             parts[1] = Text(f"{low.numpy_dtype(s.dtype)}({parts[1].code})", ())
@@ -240,22 +222,6 @@ class Body:
         first = left.at(level + 1 if level == COMPARE else level)
         last = right.at(level + 1 if name != "+" else level)
         return Text(f"{first} {symbol} {last}", axes, level, positive=positive)
-
-    def masked(self, s: ir.Op, args: list[Text], parts: list[Text]) -> str:
-        """A choice by data between an array and 0."""
-        test, a, b = s.args
-        by_data = any(isinstance(x, ir.Read) and not isinstance(x.tensor, ir.Step) for x in ir.scalars(test))
-        value = 1 if is_zero(b) else 2 if is_zero(a) else 0
-        if not value or not by_data or len(args[0].axes) < 2 or not set(args[value].axes) <= set(args[0].axes):
-            return ""
-        if s.args[value].dtype not in ("float", "f32", "f64") or not args[value].axes:
-            return ""
-        keep = parts[0].code
-        if value == 2 and isinstance(test, ir.Op) and test.name == "==" and parts[0].level == COMPARE:
-            keep = self.op(replace(test, name="!="), [self.done[a] for a in test.args]).code
-        elif value == 2:
-            keep = f"~{parts[0].at(UNARY)}"
-        return f"{self.lowering.helper('masked')}({parts[value].code}, {keep})"
 
     def cast(self, text: Text, dtype: str) -> str:
         target = self.lowering.numpy_dtype(dtype)
@@ -288,16 +254,14 @@ class Body:
 
     def read(self, s: ir.Read) -> Text:
         low = self.lowering
-        if s.tensor in low.slices and isinstance(s.places[0], ir.At):
-            s = ir.read(low.slices[s.tensor], s.places[1:], s.outside)
+        if s.tensor in low.layers.slices and isinstance(s.places[0], ir.At):
+            s = ir.read(low.layers.slices[s.tensor], s.places[1:], s.outside)
         inner = self.contained(s)
         if inner is not None:
             return inner
-        cut = s.tensor not in low.names and self.cuts(s)
-        base = low.tensor(s.tensor, 0 if cut else None)
+        base = low.tensor(s.tensor)
         if not s.places:
             return Text(base, ())
-        self.local = s.tensor in low.local or cut
         simple = self.view(s, base)
         if simple is not None:
             return simple
@@ -305,10 +269,6 @@ class Body:
         if taken is not None:
             return taken
         return self.gathered(s, base)
-
-    def cuts(self, s: ir.Read) -> bool:
-        """In a block: is a value without a line of its own read in the row that is being computed?"""
-        return self.row is not None and is_cut(s.tensor) and s.places[0] is ir.plain(self.row)
 
     def contained(self, s: ir.Read) -> Text | None:
         """A value without a line of its own, read as it is: its formula."""
@@ -319,11 +279,10 @@ class Body:
         if len(numbers) != len(s.places) or any(x is not ir.plain(n) for x, n in zip(s.places, numbers, strict=True)):
             return None
         sizes = [self.sizes[n] for n in numbers]
-        whole = all(a == b or n == self.row for a, b, n in zip(sizes, node.shape, numbers, strict=True))
-        if numbers != sorted(set(numbers)) or not whole:
+        if numbers != sorted(set(numbers)) or sizes != list(node.shape):
             return None
-        text = self.lowering.comp(node, 0 if self.cuts(s) else None)
-        return Text(text.code, tuple(numbers[a] for a in text.axes), text.level, product=text.product)
+        text = self.lowering.comp(node)
+        return Text(text.code, tuple(numbers[a] for a in text.axes), text.level, mean=text.mean)
 
     def view(self, s: ir.Read, base: str) -> Text | None:
         """A read at affine places of distinct variables: slices, shifts and windows of the array."""
@@ -349,10 +308,6 @@ class Body:
         low = self.lowering
         code = base
         windows = any(isinstance(q, ir.Affine) and len(q.terms) == 2 for q in s.places)
-        first = self.row is not None and not self.local and s.places[0] is ir.plain(self.row)
-        local = self.local
-        if first and (windows or fill is not None):  # what is done to all rows would be done again in each block
-            code, local = f"{base}[{low.rows}]", True
         items: list[str] = []
         order: list[int] = []
         for axis in reversed(range(len(s.places))):
@@ -389,9 +344,6 @@ class Body:
             ((number, step_),) = place.terms
             assert isinstance(step_, int)
             order.insert(0, number)
-            if number == self.row:
-                items.insert(0, ":" if local else low.rows)
-                continue
             whole = place.offset == 0 and step_ == 1 and self.sizes[number] == size
             if whole:
                 items.insert(0, ":")
@@ -405,7 +357,8 @@ class Body:
             while items and items[-1] == ":":
                 items.pop()
             code = f"{code}[{', '.join(items)}]"
-        return self.arranged(code, order)
+        text = self.arranged(code, order)
+        return replace(text, windows=s) if windows else text
 
     def slice(self, offset: Size, step: int, count: Size, size: Size) -> str:
         if step == 1:
@@ -455,7 +408,7 @@ class Body:
             number = q.terms[0][0]
             if number in order or number in index.axes:
                 return None
-            if self.sizes[number] != s.tensor.shape[i] or (number == self.row and not self.local):
+            if self.sizes[number] != s.tensor.shape[i]:
                 return None
             order.append(number)
         code = f"{base}[{index.code}]" if axis == 0 else f"np.take({base}, {index.code}, axis={axis})"
@@ -471,7 +424,7 @@ class Body:
         else:
             parts: list[Text] = []
             for number, coefficient in place.terms:
-                text = Text(self.counted(number, self.local), (number,))
+                text = Text(self.counted(number), (number,))
                 if coefficient != 1:
                     text = Text(f"{atom(size_code(coefficient))} * {text.code}", text.axes, TIMES)
                 parts.append(text)

@@ -3,15 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
-from dslc.backends.numpy.lower import Comprehensions
+from dslc.backends.numpy.lower import Lowering, beside, is_another_name, statement
+from dslc.backends.numpy.sharing import copied, owners
 from dslc.backends.numpy.text import bare, size_code
 
 from dslc.ir import nodes as ir
-from dslc.ir.namespace import identifier, layer_of
-from dslc.ops.dtypes import is_float
+
+
+@statement(ir.Scan)
+def scan(low: Lowering, node: ir.Node) -> None:
+    assert isinstance(node, ir.Scan)
+    if node.name == "layers":
+        layers(low, node)
+    else:
+        steps(low, node)
+
+
+def star(low: Lowering, node: ir.Comp) -> str:
+    """How the parameter of a layer is written, when a node is one; steps of scans inside are places along axes."""
+    assert isinstance(node.body, ir.Read)
+    template = low.layers.stars.get(node.body.tensor, "")
+    counters = [low.steps[x.step.scan] for x in node.body.places if isinstance(x, ir.At)]
+    inner = counters[template.count("{}") :] if template else []
+    return template.format(*counters) + (f"[{', '.join(inner)}]" if inner else "")
+
+
+class Nested(str):
+    """Where a value goes at the end of a pass of a loop inside of others: the steps of those are known."""
+
+    around: tuple[str, ...] = ()
+
+    def format(self, *step: object, **_: object) -> str:
+        return str.format(self, *self.around, *step)
 
 
 def late(order: Sequence[ir.Node]) -> list[ir.Node]:
@@ -44,303 +69,289 @@ def late(order: Sequence[ir.Node]) -> list[ir.Node]:
     return out
 
 
+def head(low: Lowering, node: ir.Scan, step: str) -> None:
+    """The first line of a loop."""
+    length = size_code(node.length)
+    low.line(f"for {step} in {f'reversed(range({length}))' if node.reverse else f'range({length})'}:", "", node.span)
+    low.indent += 1
+    low.steps[node.number] = step
+
+
+def move(low: Lowering, old: Sequence[str], new: Sequence[str]) -> None:
+    """The last line of a loop: the values that it carries on."""
+    moved = [(a, b) for a, b in zip(old, new, strict=True) if a != b]
+    if moved:
+        low.line(f"{', '.join(a for a, _ in moved)} = {', '.join(b for _, b in moved)}")
+
+
+# ---- loops over layers -----------------------------------------------------------------------------------
+
+
+def layers(low: Lowering, node: ir.Scan) -> None:
+    """A loop over layers; what the gradients of a layer need goes to a list, which the loop back empties again."""
+    inner, outside = low.uses.inside(node), ir.inside(node)[1]
+    state, parts = low.layers, low.uses.parts.get(node, {})
+    step = low.fresh(ir.counter_of(node))
+    carries = [start_of(low, node, j) for j in range(len(node.starts))]
+    stacked, bundle = places(low, node, carries)
+    head(low, node, step)
+    taken, before = low.taken - {step}, set(low.names)
+    passed = passed_on(low, node, step)
+    for x in inner:
+        if isinstance(x, ir.Step):
+            low.names[x] = step if x.kind == "number" else carries[x.place]
+    for a in outside:
+        if a in state.kept and a not in state.slices:  # else a loop around this one has taken it
+            take(low, node, a, step)
+    fetch(low, inner)
+    order, _ = beside(late(inner) if node.reverse else inner)
+    bundled = [k for k in range(len(node.results)) if parts.get(k) in state.kept and k not in stacked]
+    hooks: dict[ir.Node, Callable[[], None]] = {}
+    carried_on = named_as_before(low, node, order, bundled)
+    for j, x in carried_on.items():
+        low.given[x] = carries[j]
+        if bundled and not hooks:
+            hooks[x] = lambda: keep(low, node, bundle, bundled, carries)
+    for k, result in enumerate(node.results):  # what only leaves the function needs no other name
+        alone = k in parts and k not in passed and parts[k] not in state.kept and k not in stacked
+        if alone and len(state.sinks.get(parts[k], ())) == 1 and isinstance(result, ir.Comp) and result in order:
+            if owners(result) == {result} and node.results.count(result) == 1 and result not in node.carries:
+                low.given[result] = state.sinks[parts[k]][0].format(step)
+    low.statements(order, hooks)
+    if bundled and not hooks:
+        keep(low, node, bundle, bundled, carries)
+    sunk = [k for k in range(len(node.results)) if parts.get(k) in state.sinks and k not in passed]
+    copies = dict(zip(sunk, copied([node.results[k] for k in sunk]), strict=True))
+    for k, result in enumerate(node.results):
+        if k in parts and k not in bundled and (k not in passed or is_read(low, parts[k])):
+            leave(low, node, k, low.tensor(result), stacked.get(k, ""), step, carries, copies.get(k))
+    move(low, carries, [low.tensor(c) for c in node.carries])
+    low.indent -= 1
+    for a in outside:
+        if a in state.kept and a in state.slices and low.names.get(state.slices[a]) and state.slices[a] not in before:
+            del state.slices[a]
+    for x in set(low.names) - before:
+        del low.names[x]
+    # names of the loop are free again, but for those that the loop back gives to the same values
+    low.taken = taken | {local for _, local in state.kept.values() if local}
+    low.names[node] = ""
+    low.several[node] = [*(stacked.get(k, "") for k in range(len(node.results))), *carries]
+
+
+def start_of(low: Lowering, node: ir.Scan, number: int) -> str:
+    """The name of a carried value: that of what it starts with, where nobody else needs that one."""
+    start = node.starts[number]
+    name = low.names.get(start, "")
+    alone = bool(name) and sum(x == name for x in low.names.values()) == 1
+    alone = alone and not any(text.code == name for text in low.formulas.shared.values())
+    if alone and low.uses.counts[start] == 1 and isinstance(start, ir.Comp) and re.fullmatch(r"\w+", name):
+        return name
+    carried = {x.place: x for x in ir.inside(node)[0] if isinstance(x, ir.Step) and x.kind == "carry"}
+    name = low.fresh((carried[number].name if number in carried else "") or "carry")
+    low.line(f"{name} = {bare(low.tensor(start))}", "", node.span)
+    return name
+
+
+def places(low: Lowering, node: ir.Scan, carries: Sequence[str]) -> tuple[dict[int, str], str]:
+    """Where the values of all layers go: stacks by the number of the result, and the list for the loop back."""
+    parts, kept = low.uses.parts.get(node, {}), low.layers.kept
+    stacked: dict[int, str] = {}
+    bundle = ""
+    for k, result in enumerate(node.results):
+        if k not in parts or (parts[k] in low.layers.sinks and not is_read(low, parts[k])):
+            continue
+        if is_bundled(low, node, parts[k]):
+            bundle = bundle or low.fresh("kept", *(f"kept_for_{carry}" for carry in carries))
+            kept[parts[k]] = (bundle, "")
+            continue
+        wish = result.name or low.wish(result)
+        if all(_is_at_a_step(r) for r in low.uses.readers.get(parts[k], [None])):
+            stacked[k] = low.fresh(f"{wish}_kept")
+            kept[parts[k]] = (stacked[k], "")
+            low.line(f"{stacked[k]} = [None] * {size_code(node.length)}" if node.reverse else f"{stacked[k]} = []")
+        else:
+            stacked[k], shape = low.fresh(f"{wish}_all"), (node.length, *result.shape)
+            low.line(f"{stacked[k]} = {low.empty(shape, result.dtype)}")
+    if bundle:
+        low.line(f"{bundle} = []")
+    return stacked, bundle
+
+
 def _is_at_a_step(read: ir.Read | None) -> bool:
     return read is not None and bool(read.places) and isinstance(read.places[0], ir.At)
 
 
-def _sliced(node: ir.Comp) -> ir.Node:
-    assert isinstance(node.body, ir.Read)
-    return node.body.tensor
+def is_bundled(low: Lowering, node: ir.Scan, part: ir.Part) -> bool:
+    """Does only the loop back over the same layers read a value, layer by layer?"""
+    readers = low.uses.readers.get(part, [])
+    if node.reverse or not readers or not all(_is_at_a_step(r) for r in readers):
+        return False
+    loops = [s for s in low.uses.parts if isinstance(s, ir.Scan) and part in ir.inside(s)[1]]
+    outer = [s for s in loops if not any(s in ir.inside(x)[0] for x in loops)]
+    return len(outer) == 1 and outer[0].reverse and low.uses.scopes[outer[0]] == low.uses.scopes[node]
 
 
-def under_the_old_name(lines: Sequence[str], old: str, new: str) -> list[str] | None:
-    """Lines in which the next value of a variable has the name of the variable at once; None if both are needed.
+def is_read(low: Lowering, part: ir.Part) -> bool:
+    """Does the function itself read a value of all layers, be it that it leaves it or not?"""
+    return len(low.uses.readers.get(part, [])) > (part in low.uses.roots) or part in low.layers.read_around
 
-    >>> under_the_old_name(["y = h * W", "x = h + y", "x += b"], "h", "x")
-    ['y = h * W', 'h = h + y', 'h += b']
-    >>> under_the_old_name(["x = h * W", "x += h"], "h", "x")
+
+def passed_on(low: Lowering, node: ir.Scan, step: str) -> set[int]:
+    """The values of a loop that leave the function already in a loop inside of it."""
+    found: set[int] = set()
+    sinks, parts = low.layers.sinks, low.uses.parts.get(node, {})
+    for k, result in enumerate(node.results):
+        part = parts.get(k)
+        inside = isinstance(result, ir.Part) and isinstance(result.of, ir.Scan) and result.of.name == "layers"
+        if part is not None and part in sinks and inside:
+            for sink in sinks[part]:
+                inner = Nested(sink)
+                inner.around = (*(sink.around if isinstance(sink, Nested) else ()), step)
+                sinks.setdefault(result, []).append(inner)
+            low.layers.read_around |= {result} if is_read(low, part) else set()
+            found.add(k)
+    return found
+
+
+def named_as_before(low: Lowering, node: ir.Scan, order: Sequence[ir.Node], kept: Sequence[int]) -> dict[int, ir.Node]:
+    """The carried values whose next value has the name at once: nothing reads the old one after it.
+
+    What is kept of a layer is kept before the first of them.
     """
-    name = re.compile(rf'(?<![\w."]){new}(?![\w"])')
-    first = next((k for k, line in enumerate(lines) if line.lstrip().startswith(f"{new} = ")), None)
-    if first is None or any(name.search(line) for line in lines[:first]):
-        return None
-    if any(re.search(rf'(?<![\w."]){old}(?![\w"])', line) for line in lines[first + 1 :]):
-        return None
-    return [*lines[:first], *(name.sub(old, line) for line in lines[first:])]
+    place = {x: i for i, x in enumerate(order)}
+    last: dict[int, int] = {}  # where a carried value is read for the last time
+    for x in order:
+        if not low.inlined(x):
+            for y in low.reads(x):
+                if isinstance(y, ir.Step) and y.scan == node.number and y.kind == "carry":
+                    last[y.place] = max(last.get(y.place, 0), place[x])
+    at_end = [x for k, x in enumerate(node.results) if k not in kept]
+    at_end += [x for j, x in enumerate(node.carries) if not (isinstance(x, ir.Step) and x.place == j)]
+    for x in at_end:
+        if x not in place or isinstance(x, ir.Step) or is_another_name(x):
+            for y in (x, *low.reads(x)):
+                if isinstance(y, ir.Step) and y.scan == node.number and y.kind == "carry":
+                    last[y.place] = len(order)
+    ready = max((place.get(y, 0) for k in kept for y in (node.results[k], *low.reads(node.results[k]))), default=-1)
+    results = set(node.results)
+    found: dict[int, ir.Node] = {}
+    for j, x in enumerate(node.carries):
+        own = x in place and isinstance(x, ir.Comp) and not low.inlined(x) and not ir.slice_of_input(x)
+        if own and node.carries.count(x) == 1 and x not in results and last.get(j, -1) <= place[x]:
+            if ready < place[x]:
+                found[j] = x
+    return dict(sorted(found.items(), key=lambda item: place[item[1]]))
 
 
-class Nested(str):
-    """Where a value goes at the end of a pass of a loop inside of others: the steps of those are known."""
+def keep(low: Lowering, node: ir.Scan, bundle: str, numbers: Sequence[int], carries: Sequence[str]) -> None:
+    """Keep values of a layer for the loop back, in the order in which they were computed."""
+    parts, kept = low.uses.parts[node], low.layers.kept
+    made = {line.text.split(" = ")[0].strip(): i for i, line in enumerate(low.lines)}
+    values = {k: low.tensor(node.results[k]) for k in numbers}
+    ordered = sorted(numbers, key=lambda k: made.get(values[k], -1))
+    for k in numbers:
+        own = re.fullmatch(r"\w+", values[k]) and values[k] not in carries
+        kept[parts[k]] = (bundle, values[k] if own else "")
+    low.layers.bundles[bundle] = [parts[k] for k in ordered]
+    items = ", ".join(values[k] for k in ordered)
+    low.line(f"{bundle}.append(({items}))" if len(ordered) > 1 else f"{bundle}.append({items})")
 
-    around: tuple[str, ...] = ()
 
-    def format(self, *step: object, **_: object) -> str:
-        return str.format(self, *self.around, *step)
+def leave(
+    low: Lowering,
+    node: ir.Scan,
+    number: int,
+    value: str,
+    stack: str,
+    step: str,
+    carries: Sequence[str],
+    copy: bool | None,
+) -> None:
+    """Put a value of a layer where it goes: to what the function returns, as a copy or not, and to the stack."""
+    part = low.uses.parts[node][number]
+    if copy is not None:
+        first, *others = (sink.format(step) for sink in low.layers.sinks[part])
+        if first != value:
+            low.line(f"{first} = {value}{'.copy()' if copy else ''}")
+        for other in others:
+            low.line(f"{other} = {first}.copy()")
+    if part in low.layers.kept:
+        local = value if re.fullmatch(r"\w+", value) and value not in carries else ""
+        low.layers.kept[part] = (stack, local)
+        low.line(f"{stack}[{step}] = {value}" if node.reverse else f"{stack}.append({value})")
+    elif stack:
+        low.line(f"{stack}[{step}] = {value}")
 
 
-class Loops(Comprehensions):
-    """The part of a lowering that writes scans."""
+def fetch(low: Lowering, inner: Sequence[ir.Node]) -> None:
+    """Name the parameters and states of a layer, in the order of their tables."""
+    given = [x for x in low.layers.stars if isinstance(x, ir.Input) and x.role in ("param", "state")]
+    known: dict[ir.Node, int] = {x: k for k, x in enumerate(given)}
+    found = [(known[x.body.tensor], x) for x in inner if _is_slice(x) and x.body.tensor in known]  # type: ignore[union-attr]
+    for _, x in sorted(found, key=lambda item: item[0]):
+        if x not in low.names:
+            low.assign(x, star(low, x))  # type: ignore[arg-type]
 
-    def star(self, node: ir.Comp) -> str:
-        """How the parameter of a layer is written, when a node is one; steps of scans inside are places along axes."""
-        assert isinstance(node.body, ir.Read)
-        template = self.stars.get(node.body.tensor, "")
-        steps = [self.steps[x.step.scan] for x in node.body.places if isinstance(x, ir.At)]
-        inner = steps[template.count("{}") :] if template else []
-        return template.format(*steps) + (f"[{', '.join(inner)}]" if inner else "")
 
-    def layers(self, node: ir.Scan) -> None:
-        """A loop over layers; what the gradients of a layer need goes to a list, which the loop back empties again."""
-        inner, outside = ir.inside(node)
-        carried = {x.place: x for x in inner if isinstance(x, ir.Step) and x.kind == "carry"}
-        step = self.fresh(ir.counter_of(node))
-        length = size_code(node.length)
-        carries = []
-        for j, start in enumerate(node.starts):
-            given = self.names.get(start, "")
-            if self.counts.get(start) == 1 and isinstance(start, ir.Comp) and self.is_alone(given):
-                carries.append(given)  # nobody else needs it under this name
-                continue
-            name = self.fresh((carried[j].name if j in carried else "") or "carry")
-            self.line(f"{name} = {bare(self.tensor(start))}", "", node.span)
-            carries.append(name)
-        parts = self.parts.get(node, {})
-        stacked: dict[int, str] = {}
-        bundle = ""
-        for k, result in enumerate(node.results):
-            if k not in parts or (parts[k] in self.sinks and not self.is_read(parts[k])):
-                continue
-            if self.is_bundled(node, parts[k]):
-                bundle = bundle or self.fresh("kept", *(f"kept_for_{carry}" for carry in carries))
-                self.kept[parts[k]] = (bundle, "")
-            else:
-                stacked[k] = self.stack(node, parts[k], result, length)
-        if bundle:
-            self.line(f"{bundle} = []")
-        order = f"reversed(range({length}))" if node.reverse else f"range({length})"
-        self.line(f"for {step} in {order}:", "", node.span)
-        self.indent += 1
-        taken = set(self.taken) - {step}
-        self.steps[node.number] = step
-        self.loops.append(step)
-        layer, self.memory.layer = self.memory.layer, identifier(layer_of(node))
-        passed = self.passed_on(node, parts, step)
-        self.settle(node, parts)
-        before = set(self.names)
-        for x in inner:
-            if isinstance(x, ir.Step):
-                self.names[x] = step if x.kind == "number" else carries[x.place]
-        for a in outside:
-            if a in self.kept and a not in self.slices:  # else a loop around this one has taken it
-                self.take(node, a, step)
-        self.fetch(inner)
-        first_line, together = len(self.lines), dict[ir.Part, str]()
-        self.statements(late(inner) if node.reverse else inner)
-        for k, result in enumerate(node.results):
-            if k not in parts or (k in passed and not self.is_read(parts[k])):
-                continue
-            value = self.tensor(result)
-            if parts[k] in self.sinks and k not in passed:
-                whole = f"team.total({value})" if parts[k] in self.partial else value
-                first, *others = (sink.format(step) for sink in self.sinks[parts[k]])
-                self.line(f"{first} = {whole}")
-                for other in others:
-                    self.line(f"{other} = {first}.copy()")
-            if parts[k] in self.kept:
-                local = value if re.fullmatch(r"\w+", value) and value not in carries else ""
-                self.kept[parts[k]] = (stacked.get(k, bundle), local)
-                if k not in stacked:
-                    together[parts[k]] = value
-                else:
-                    self.line(f"{stacked[k]}[{step}] = {value}" if node.reverse else f"{stacked[k]}.append({value})")
-            elif k in stacked:
-                self.line(f"{stacked[k]}[{step}] = {value}")
-        values = [self.tensor(c) for c in node.carries]
-        moved = [(a, b) for a, b in zip(carries, values, strict=True) if a != b]
-        if together:
-            self.keep_together(bundle, together, first_line, moved[0][1] if len(moved) == 1 else "")
-        if len(moved) == 1:
-            ((old, new),) = moved
-            kept = new in {local for _, local in self.kept.values()}
-            own = None if kept else under_the_old_name([x.text for x in self.lines[first_line:]], old, new)
-            if own is not None:
-                self.lines[first_line:] = [
-                    replace(x, text=t) for x, t in zip(self.lines[first_line:], own, strict=True)
-                ]
-                moved = []
-        if moved:
-            self.line(f"{', '.join(a for a, _ in moved)} = {', '.join(b for _, b in moved)}")
-        self.indent -= 1
-        self.loops.pop()
-        self.memory.layer = layer
-        for a in outside:
-            if a in self.kept and a in self.slices and self.names.get(self.slices[a]) and self.slices[a] not in before:
-                del self.slices[a]
-        for x in set(self.names) - before:
-            del self.names[x]
-        # names of the loop are free again, but for those that the loop back gives to the same values
-        self.taken = taken | {local for _, local in self.kept.values() if local}
-        self.names[node] = ""
-        self.scan_names[node] = [*(stacked.get(k, "") for k in range(len(node.results))), *carries]
+def _is_slice(node: ir.Node) -> bool:
+    return isinstance(node, ir.Comp) and ir.slice_of_input(node)
 
-    def is_alone(self, name: str) -> bool:
-        """Does a name stand for one value only, and for no part of a formula that others have, too?"""
-        shared = any(text.code == name for text in self.shared.values())
-        return bool(name) and not shared and sum(x == name for x in self.names.values()) == 1
 
-    def passed_on(self, node: ir.Scan, parts: dict[int, ir.Part], step: str) -> set[int]:
-        """The values of a loop that leave the function already in a loop inside of it."""
-        found: set[int] = set()
-        for k, result in enumerate(node.results):
-            inside = isinstance(result, ir.Part) and isinstance(result.of, ir.Scan) and result.of.name == "layers"
-            if parts.get(k) in self.sinks and inside:
-                for sink in self.sinks[parts[k]]:
-                    inner = Nested(sink)
-                    inner.around = (*(sink.around if isinstance(sink, Nested) else ()), step)
-                    self.sinks.setdefault(result, []).append(inner)
-                self.partial |= {result} if parts[k] in self.partial else set()
-                self.read_around |= {result} if self.is_read(parts[k]) else set()
-                found.add(k)
-        return found
+def take(low: Lowering, node: ir.Scan, part: ir.Node, step: str) -> None:
+    """Give the value that a layer has left a name inside the loop back, and all that are kept with it."""
+    assert isinstance(part, ir.Part)
+    state = low.layers
+    stored, _ = state.kept[part]
+    together = state.bundles.get(stored, [part])
+    names = [local_name(low, x) for x in together]
+    loops = [ir.inside(s)[1] for s in low.uses.parts if isinstance(s, ir.Scan)]
+    once = node.reverse and sum(part in outside for outside in loops) == 1
+    popped = once or stored in state.bundles
+    low.line(f"{', '.join(names)} = {stored}.pop()" if popped else f"{names[0]} = {stored}[{step}]")
+    for x, name in zip(together, names, strict=True):
+        stands = ir.intern(ir.Input(name, "local", x.dtype, x.shape[1:]))
+        low.names[stands] = name
+        state.slices[x] = stands
 
-    def is_read(self, part: ir.Part) -> bool:
-        """Does the function itself read a value of all layers, be it that it leaves it or not?"""
-        readers = self.readers.get(part, [])
-        return len(readers) > (part in self.roots) or part in self.read_around
 
-    def settle(self, node: ir.Scan, parts: dict[int, ir.Part]) -> None:
-        """What outlives a pass of the loop has memory of its own in each pass; a carried value, in every other one."""
-        memory = self.memory
-        *outer, step = self.loops
-        every, other = (f"({', '.join([*outer, x])})" if outer else x for x in (step, f"{step} % 2"))
-        held = any(isinstance(x, ir.Step) for each in (*node.results, *node.carries) for x in memory.owners(each))
-        for carry in node.carries:
-            memory.pin(carry, every if held else other)
-        for k, part in parts.items():
-            if k >= len(node.results):
-                continue
-            if part in self.sinks and not all(sink.startswith("grads[") for sink in self.sinks[part]):
-                memory.leave([node.results[k]])
-            else:
-                memory.pin(node.results[k], every)
+def local_name(low: Lowering, part: ir.Part) -> str:
+    """What the value of a layer is called in the loop back: as in the loop, if it has a name of its own there."""
+    assert isinstance(part.of, ir.Scan)
+    result = part.of.results[part.number]
+    return low.layers.kept[part][1] or low.fresh(f"{result.name or low.wish(result)}_in")
 
-    def stack(self, node: ir.Scan, part: ir.Part, result: ir.Tensor, length: str) -> str:
-        """Where the values of all layers go: a list when they are only read layer by layer, the first layer first."""
-        wish = result.name or self.wish(result)
-        readers = self.readers.get(part, [])
-        if readers and all(_is_at_a_step(r) for r in readers):
-            name = self.fresh(f"{wish}_kept")
-            self.line(f"{name} = [None] * {length}" if node.reverse else f"{name} = []")
-            self.kept[part] = (name, "")
-            return name
-        name = self.fresh(f"{wish}_all")
-        shape = ", ".join((length, *(size_code(s) for s in result.shape)))
-        self.line(f"{name} = {self.empty(part, name)}", f"[{shape}]")
-        return name
 
-    def is_bundled(self, node: ir.Scan, part: ir.Part) -> bool:
-        """Does only the loop back over the same layers read a value, layer by layer?"""
-        readers = self.readers.get(part, [])
-        if node.reverse or not readers or not all(_is_at_a_step(r) for r in readers):
-            return False
-        loops = [s for s in self.parts if isinstance(s, ir.Scan) and part in ir.inside(s)[1]]
-        outer = [s for s in loops if not any(s in ir.inside(x)[0] for x in loops)]
-        return len(outer) == 1 and outer[0].reverse and self.scopes[outer[0]] == self.scopes[node]
+# ---- loops over steps ------------------------------------------------------------------------------------
 
-    def keep_together(self, name: str, values: dict[ir.Part, str], start: int, end: str) -> None:
-        """Keep the values of a layer as the lines from `start` on make them, before the value `end` that goes on."""
-        made: dict[str, int] = {}
-        for k, line in enumerate(self.lines[start:]):
-            made.setdefault(line.text.split(" = ")[0].strip(), k)
-        self.bundles[name] = sorted(values, key=lambda x: made.get(values[x], -1))
-        items = ", ".join(values[x] for x in self.bundles[name])
-        self.line(f"{name}.append(({items}))" if len(values) > 1 else f"{name}.append({items})")
-        last = made.get(end, len(self.lines))
-        in_loops = any(x.text.lstrip().startswith("for ") for x in self.lines[start + last :])
-        if not in_loops and all(made.get(value, -1) < last for value in values.values()):
-            self.lines.insert(start + last, self.lines.pop())
 
-    def fetch(self, inner: Sequence[ir.Node]) -> None:
-        """Name the parameters and states of a layer, in the order of their tables."""
-        given = [x for x in self.stars if isinstance(x, ir.Input) and x.role in ("param", "state")]
-        known: dict[ir.Node, int] = {x: k for k, x in enumerate(given)}
-        found = [x for x in inner if isinstance(x, ir.Comp) and ir.slice_of_input(x) and _sliced(x) in known]
-        for x in sorted(found, key=lambda x: known[_sliced(x)]):
-            if x not in self.names:
-                self.statement(x)
-
-    def take(self, node: ir.Scan, part: ir.Node, step: str) -> None:
-        """Give the value that a layer has left a name inside the loop back, and all that are kept with it."""
-        assert isinstance(part, ir.Part)
-        stored, _ = self.kept[part]
-        together = self.bundles.get(stored, [part])
-        names = [self.local_name(x) for x in together]
-        loops = [ir.inside(s)[1] for s in self.parts if isinstance(s, ir.Scan)]
-        once = node.reverse and sum(part in outside for outside in loops) == 1
-        popped = once or stored in self.bundles
-        self.line(f"{', '.join(names)} = {stored}.pop()" if popped else f"{names[0]} = {stored}[{step}]")
-        for x, name in zip(together, names, strict=True):
-            if node.reverse and len(self.loops) == 1 and sum(x in outside for outside in loops) == 1:
-                self.memory.lend(x, step)
-            stands = ir.intern(ir.Input(name, "local", x.dtype, x.shape[1:]))
-            self.names[stands] = name
-            self.slices[x] = stands
-
-    def local_name(self, part: ir.Part) -> str:
-        """What the value of a layer is called in the loop back: as in the loop, if it has a name of its own there."""
-        assert isinstance(part.of, ir.Scan)
-        result = part.of.results[part.number]
-        return self.kept[part][1] or self.fresh(f"{result.name or self.wish(result)}_in")
-
-    def scan(self, node: ir.Scan) -> None:
-        """A Python loop over the steps; what does not depend on the step stands before it."""
-        inner, _ = ir.inside(node)
-        step = self.fresh(ir.counter_of(node))
-        length = size_code(node.length)
-        carry_names = []
-        steps = {x.place: x for x in inner if isinstance(x, ir.Step) and x.kind == "carry"}
-        for j, start in enumerate(node.starts):
-            name = self.fresh(f"{(steps[j].name if j in steps else '') or 'carry'}_before")
-            self.line(f"{name} = {bare(self.tensor(start))}", "start" + self.place(node))
-            carry_names.append(name)
-        stacked: dict[int, str] = {}
-        for k, result in enumerate(node.results):
-            shape = (node.length, *result.shape)
-            part = self.parts.get(node, {}).get(k)
-            if part is not None or not isinstance(result, ir.Scatter):  # histories grow where they are
-                name = stacked[k] = self.fresh(f"{result.name or 'step'}_steps")
-                part = part or ir.intern(ir.Part(node, k, result.dtype, shape))
-                self.line(f"{name} = {self.empty(part, name)}", f"[{', '.join(map(size_code, shape))}]")
-        order = f"reversed(range({length}))" if node.reverse else f"range({length})"
-        self.line(f"for {step} in {order}:", self.place(node).strip())
-        self.indent += 1
-        self.steps[node.number] = step
-        for x in inner:
-            if isinstance(x, ir.Step):
-                self.names[x] = step if x.kind == "number" else carry_names[x.place]
-        before = set(self.names)
-        outer = self.may_block, self.memory.on
-        self.may_block = self.memory.on = False  # what a step computes is small
-        places = {node.results[k]: f"{name}[{step}]" for k, name in stacked.items()}
-        own = {x for x in places if isinstance(x, ir.Comp) and is_float(x.dtype) and x.shape}
-        around, self.kept_at = self.kept_at, {x: places[x] for x in places if x in own}
-        self.statements(inner)
-        self.may_block, self.memory.on = outer
-        for k, name in stacked.items():
-            result = node.results[k]
-            if result not in own or result in self.kept_at or places[result] != f"{name}[{step}]":
-                self.line(f"{name}[{step}] = {self.tensor(result)}")
-        self.kept_at = around
-        values = [self.tensor(c) for c in node.carries]
-        if values:
-            self.line(f"{', '.join(carry_names)} = {', '.join(values)}")
-        self.indent -= 1
-        for x in set(self.names) - before:
-            if x in inner:
-                del self.names[x]
-        for x in inner:
-            if isinstance(x, ir.Step):
-                self.names.pop(x, None)
-        self.taken.discard(step)
-        self.names[node] = ""
-        self.scan_names[node] = [*(stacked.get(k, "") for k in range(len(node.results))), *carry_names]
+def steps(low: Lowering, node: ir.Scan) -> None:
+    """A loop over the steps of a sequence; what does not depend on the step stands before it."""
+    inner = low.uses.inside(node)
+    parts = low.uses.parts.get(node, {})
+    step = low.fresh(ir.counter_of(node))
+    carried = {x.place: x for x in inner if isinstance(x, ir.Step) and x.kind == "carry"}
+    carries = []
+    for j, start in enumerate(node.starts):
+        carries.append(low.fresh(f"{(carried[j].name if j in carried else '') or 'carry'}_before"))
+        low.line(f"{carries[-1]} = {bare(low.tensor(start))}", "", node.span)
+    stacked: dict[int, str] = {}
+    for k, result in enumerate(node.results):
+        if k in parts or not isinstance(result, ir.Scatter):  # histories grow where they are
+            stacked[k], shape = low.fresh(f"{result.name or 'step'}_steps"), (node.length, *result.shape)
+            low.line(f"{stacked[k]} = {low.empty(shape, result.dtype)}")
+    head(low, node, step)
+    for x in inner:
+        if isinstance(x, ir.Step):
+            low.names[x] = step if x.kind == "number" else carries[x.place]
+    before = set(low.names)
+    low.statements(beside(inner)[0])
+    for k, name in stacked.items():
+        low.line(f"{name}[{step}] = {low.tensor(node.results[k])}")
+    move(low, carries, [low.tensor(c) for c in node.carries])
+    low.indent -= 1
+    for x in inner:
+        if x not in before or isinstance(x, ir.Step):
+            low.names.pop(x, None)
+    low.taken.discard(step)
+    low.names[node] = ""
+    low.several[node] = [*(stacked.get(k, "") for k in range(len(node.results))), *carries]

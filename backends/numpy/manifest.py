@@ -10,23 +10,19 @@ from dslc.quoting import quoted
 from dslc.sizes import show
 
 
-def manifest(entries: Mapping[str, list[str]]) -> str:
+def manifest(entries: Mapping[str, str]) -> str:
     """`MANIFEST`, with an entry for each function: formulas of the sizes for operations and bytes, values by line."""
     lines = ["#: function -> operations, bytes, bytes saved for the gradients, and the spec lines of its values"]
-    lines.append("MANIFEST = {")
-    for function, entry in entries.items():
-        lines += [f'    "{function}": {{', *entry, "    },"]
-    return "\n".join([*lines, "}"])
+    return "\n".join([*lines, "MANIFEST = {", *(f'    "{name}": {entry},' for name, entry in entries.items()), "}"])
 
 
-def manifest_entry(program: Lowered, dtype: str) -> list[str]:
-    """The lines of one function."""
+def manifest_entry(program: Lowered, dtype: str) -> str:
+    """The text of one function's entry."""
     backward = [*program.gradients().values()]
     rows = costs([*program.values().values(), *program.states().values()], backward, dtype)
-    lines = [f'        "{key}": "{value}",' for key, value in formulas(total(rows).at({})).items()]
-    lines.append('        "lines": {')
-    lines += [f"            {quoted(line)}: {quoted(names)}," for line, names in by_line(rows).items()]
-    return [*lines, "        },"]
+    items = [f'"{key}": "{value}"' for key, value in formulas(total(rows).at({})).items()]
+    lines = ", ".join(f"{quoted(line)}: {quoted(names)}" for line, names in by_line(rows).items())
+    return f'{{{", ".join(items)}, "lines": {{{lines}}}}}'
 
 
 def formulas(cost: Cost) -> dict[str, str]:

@@ -13,27 +13,18 @@ def _definitions(file: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for node in ast.parse(text).body:
         match node:
-            case ast.FunctionDef(name=name, decorator_list=marks) | ast.ClassDef(name=name, decorator_list=marks):
-                first = min([node.lineno, *(mark.lineno for mark in marks)]) - 1
-                found[name] = "\n".join(lines[first : node.end_lineno])
-            case ast.Assign(targets=[ast.Name(id=name)]) if name != "DTYPE":  # that of the module counts
-                first = node.lineno - 1
-                while lines[first - 1].startswith("#: "):
-                    first -= 1
-                found[name] = "\n".join(lines[first : node.end_lineno]).replace("  # fmt: skip", "")
+            case ast.FunctionDef(name=name):
+                found[name] = "\n".join(lines[node.lineno - 1 : node.end_lineno]).replace("  # fmt: skip", "")
     return found
 
 
 #: functions and constants that a module may contain, by name
-HELPERS = _definitions("team.py") | _definitions("runtime.py")
-
-#: functions that check arguments
-CHECKS = ("entry", "below", "binary", "simplex", "fitting")
+HELPERS = _definitions("runtime.py")
 
 #: what functions of a module read or write that is no value of the spec, so that no value is called so
 TAKEN = frozenset({
-    "np", "math", "functools", "seed", "params", "state", "states", "space", "team", "grads",
-    "PARAMS", "STATE", "DTYPE", "FLOAT", *CHECKS, *HELPERS,
+    "np", "math", "seed", "params", "state", "states", "grads", "forward",
+    "PARAMS", "STATE", "DTYPE", "FLOAT", *HELPERS,
 })  # fmt: skip
 
 #: what inputs and sizes are not called either: names of the training step, and of Python, for which values have a rule
@@ -50,4 +41,4 @@ def argument(name: str) -> str:
     >>> argument("x"), argument("np"), argument("np_")
     ('x', 'np_', 'np__')
     """
-    return f"{name}_" if name.rstrip("_") in OWN or name.rstrip("_").endswith(("_update", "_of_rows")) else name
+    return f"{name}_" if name.rstrip("_") in OWN or name.rstrip("_").endswith("_update") else name

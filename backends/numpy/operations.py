@@ -20,12 +20,10 @@ INFIX = {
 #: operations that are calls of a function, of NumPy or of the runtime
 FUNCTIONS = {
     name: m[1] for name, r in RECORDS.items() if (m := re.fullmatch(r"([\w.]+)\(\{0\}(?:, \{\d\})*\)", r.numpy))
-} | {"normal_cdf": "normal_cdf", "gelu": "gelu"}  # which only `normal.py` writes
+} | {"normal_cdf": "normal_cdf"}  # which only `normal.py` writes
 
 #: other texts, and how tightly they bind
 TEMPLATES = {name: (RECORDS[name].numpy, level) for name, level in (("relu", ATOM), ("clip", ATOM), ("rsqrt", TIMES))}
 
 #: operations on numbers that are known when the module is printed
-PLAIN = {name: r.plain for name, r in RECORDS.items()}
-PLAIN["normal_cdf"] = "(0.5 * math.erfc(({0}) / -math.sqrt(2)))"
-PLAIN["gelu"] = "(0.5 * ({0}) * math.erfc(({0}) / -math.sqrt(2)))"
+PLAIN = {name: r.plain for name, r in RECORDS.items()} | {"normal_cdf": "(0.5 * math.erfc(({0}) / -math.sqrt(2)))"}

@@ -3,168 +3,151 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.function import ModuleText, commented
-from dslc.backends.numpy.lower import Line
 from dslc.backends.numpy.names import argument
 from dslc.backends.numpy.statement import Lowering
+from dslc.backends.numpy.text import bare
 
 from dslc.check import program as p
 from dslc.check.dependence import tensors_in
 from dslc.ir import nodes as ir
 from dslc.ir.build import Builder, Unit, Value
-from dslc.passes.factors import gather_factors
-
-#: what a number that the optimiser reads or writes counts, in operations of a matrix product
-UPDATE = 100
+from dslc.ir.interning import compilation, within
+from dslc.program import Program, Update
 
 
-def optimizer_functions(text: ModuleText, train: p.TrainProgram, optimizer: p.Instance, unit: Unit) -> list[str]:
-    """The update of one parameter, elementwise, and the training step around it."""
-    own = Unit()
-    builder = Builder(own, "training")
-    low = Lowering(text.dtype)
-    slots = [s.tensor.name for s in optimizer.states]
-    local: dict[str, str] = {}  # what the function calls its arguments: a slot may be called `np`
-    for tensor in optimizer.inputs:
-        node = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, tensor.shape))
-        builder.values[tensor] = Value(node, False)
-        local[tensor.name] = low.names[node] = low.fresh(tensor.name)
-    arguments = list(local)
-    for state in optimizer.states:
-        tensor = state.tensor
-        node = ir.intern(ir.Input(tensor.name, "state", tensor.dtype, tensor.shape))
-        builder.values[tensor] = Value(node, False)
-        local[tensor.name] = low.names[node] = low.fresh(tensor.name)
-    builder.statements(optimizer.body)
-    updates = {local[name]: x for name, x in gather_factors(own.updates).items()}
-    arrays = {name: node for node, name in low.names.items() if name in [local[s] for s in ("param", *slots)]}
-    low.memory.targets = {node: x for name, node in updates.items() if isinstance(x := arrays[name], ir.Input)}
-    low.may_block = False
-    low.run(list(updates.values()))
+@dataclass
+class InPlace(Lowering):
+    """Text in which new values take the place of arguments, where nothing reads the old ones after that."""
+
+    targets: dict[ir.Node, ir.Input] = field(default_factory=dict)
+
+    def assign(self, node: ir.Node, code: str) -> None:
+        target = self.targets.get(node)
+        if target is None or not isinstance(node, ir.Comp) or isinstance(node.body, ir.Read | ir.Const):
+            super().assign(node, code)
+            return
+        name = self.names[node] = self.names[target]
+        match node.body:
+            case ir.Op("+" | "-" as sign, (ir.Read(tensor), rest)) if tensor is target:
+                code = bare(Body(self, node.shape).scalar(rest).code)
+                self.line(f"{name} {sign}= {code}", "", node.span)
+            case _:
+                self.line(f"{name}[...] = {bare(code)}", "", node.span)
+
+
+def update_function(text: ModuleText, name: str, update: Update) -> tuple[str, dict[str, str], list[str]]:
+    """The update of one parameter, elementwise; what it calls its arguments, and those beside gradient and slots."""
+    low = InPlace(text.dtype)
+    own = {**update.inputs, **update.slots}
+    local = {key: low.fresh(key) for key in own}  # a slot may be called `np`
+    low.names = {node: local[key] for key, node in own.items()}
+    results = list(update.updates.values())
+    order = ir.schedule(tuple(results))
+    read_last = {a: k for k, x in enumerate(order) for a in ir.arguments(x)}
+    for key, x in update.updates.items():
+        if x in order and read_last.get(own[key], -1) <= order.index(x) and results.count(x) == 1:
+            low.targets[x] = own[key]
+    low.run(results)
     text.used |= low.used
-    for name, updated in updates.items():  # what was there before is wanted after it is overwritten
-        code = low.tensor(updated)
-        if code != name and code in arrays and isinstance(_viewed(updated, low.memory.targets), ir.Input):
-            low.lines.insert(0, Line(f"{name}_next = {code}.copy()"))
-            low.names[updated] = f"{name}_next"
-    used = "\n".join(line.text for line in low.lines)
-    needed = [
-        "param",
-        "grad",
-        *(a for a in arguments if a not in ("param", "grad") and re.search(rf"\b{local[a]}\b", used)),
-    ]
-    lines = [f"def {optimizer.name}_update({', '.join(local[x] for x in ('param', 'grad', *slots, *needed[2:]))}):"]
-    lines.append(
-        '    """One step of the optimiser for one parameter: its new value and those of the slots, in place."""'
-    )
-    lines += commented(low.lines)
-    for name, updated in updates.items():
-        if low.tensor(updated) != name:
-            lines.append(f"    {name}[...] = {low.tensor(updated)}")
-    hyper = {}
-    for tensor in optimizer.inputs:
-        if tensor.name in ("param", "grad", "step", "grad_norm"):
-            continue
-        given = train.optimizer_args.get(tensor.name)
-        hyper[tensor.name] = repr(_default(optimizer, tensor.name)) if given is None else _stepped(text, given)
-    inputs = [argument(n) for n, x in unit.inputs.items() if x.role == "input"]
-    step = ["@in_space"] if text.spacious else []
-    step.append(f"def train_step({', '.join(['params', 'opt', *inputs, *(['*', 'space'] if text.spacious else [])])}):")
-    step.append('    """Loss, gradients and update in one, in place; `opt` also carries the loss and the metrics."""')
-    if unit.params:
-        held = "FLOAT" if text.half else "DTYPE"
-        kept_slots = [*(["param"] if text.half else []), *slots]
-        step += [f'    fitting(opt.get("{s}"), PARAMS, {held}, "opt.{s}.")' for s in kept_slots]
-    counted = "step" in needed or text.random or any(re.search(r"\bstep\b", x) for x in hyper.values())
-    step.append(f'    {"step = " if counted else ""}opt["step"] = opt["step"] + 1')
-    call = ["params", *inputs]
-    if unit.states:
-        call.append('opt["state"]')
-    if text.random:
-        call.append('seed=opt["seed"] + step')
-    if text.spacious:
-        call.append("space=space")
-    target = "state" if unit.states else "_"
-    step.append(f'    opt["loss"], grads, opt["metrics"], {target} = loss_grad_metrics({", ".join(call)})')
-    if unit.states:
-        step.append('    opt["state"].update(state)')
-    if train.wrt:
-        step.append(
-            "    grads = {name: grad for name, grad in grads.items() if name in params}  # those by inputs are none"
-        )
-    if "grad_norm" in needed:
-        step.append("    grad_norm = math.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
-    keywords = [
-        f"{local[n]}={n if n in ('step', 'grad_norm') else hyper[n]}" for n in needed if n not in ("param", "grad")
-    ]
-    # a gradient may be a transposed view, and is only read; the others are written to in place
-    first = 'opt["param"][name]' if text.half else "params[name]"
-    flat = [first, "np.ascontiguousarray(grad)", *(f'opt["{s}"][name]' for s in slots)]
-    names = ["param", "grad", *slots]
-    step += ["    arrays = {", f"        name: ({', '.join(flat)})", "        for name, grad in grads.items()", "    }"]
-    step.append("    flat = {name: [x.reshape(-1) for x in held] for name, held in arrays.items()}")
-    step += ["", "    def update(name, part):"]
-    step += [f"        {optimizer.name}_update({', '.join(['*(x[part] for x in flat[name])', *keywords])})", ""]
-    pieces = f"for part in {low.helper('row_blocks')}(x.size, 1)"
-    step.append(f"    parts = [(name, part) for name, (x, *_) in flat.items() {pieces}]")
-    work = f"{UPDATE * (len(names) + len(slots) + 1)} * sum(x.size for x, *_ in flat.values())"
-    step.append(f"    {low.helper('divide')}(update, parts, {work})")
-    step.append("    for name, held in arrays.items():  # what lies in another order was copied")
-    step.append("        for x, new in zip(held, flat[name]):")
-    step += ["            if not x.flags.c_contiguous:", "                x[...] = new.reshape(x.shape)"]
-    if text.half:
-        step += ["    for name in grads:", '        params[name][...] = opt["param"][name]']
-    text.used |= low.used
-    step.append("    return params, opt")
-    start = ["def init_opt(params, seed=0):", '    """The optimiser before its first step."""']
-    start += ["    fitting(params, PARAMS, DTYPE)"] if unit.params else []
-    start.append("    return {")
-    start.append('        "step": 0,')
-    start.append('        "seed": seed,')
-    if text.half:
-        start.append("        # parameters as the update sees them: small steps would be lost in 16 bits")
-        start.append('        "param": {name: value.astype(FLOAT) for name, value in params.items()},')
-    kept = ", FLOAT" if text.half else ""
-    plain = Lowering(text.dtype)
-    for tensor in optimizer.inputs:
-        plain.names[builder.values[tensor].tensor] = hyper.get(tensor.name, tensor.name)
-    starts = {s.tensor.name: Body(plain, ()).scalar(builder.scalar(s.value, {})).code for s in optimizer.states}
-    for s in slots:
-        value = starts[s]
-        made = f"np.zeros_like(value{kept})" if value in ("0", "0.0") else f"np.full_like(value, {value}{kept})"
-        start.append(f'        "{s}": {{name: {made} for name, value in params.items()}},')
-    if unit.states:
-        start.append('        "state": init_state(),')
-    start.append("    }")
+    body = commented(low.lines)
+    late = {key: low.tensor(x) for key, x in update.updates.items() if low.tensor(x) != local[key]}
+    changed = {local[key] for key in update.updates}
+    held = [code for code in late.values() if code in changed]  # what was there before is wanted after that
+    body[:0] = [f"    {code}_before = {code}.copy()" for code in dict.fromkeys(held)]
+    body += [f"    {local[key]}[...] = {f'{code}_before' if code in held else code}" for key, code in late.items()]
+    words = set(re.findall(r"\w+", "\n".join(body)))
+    further = [k for k in update.inputs if k not in ("param", "grad") and local[k] in words]
+    arguments = ", ".join(local[k] for k in ("param", "grad", *update.slots, *further))
+    doc = '    """One step of the optimiser for one parameter: its new value and those of the slots, in place."""'
+    return "\n".join([f"def {name}_update({arguments}):", doc, *body]), local, further
+
+
+def optimizer_functions(text: ModuleText, program: Program, unit: Unit) -> list[str]:
+    """`update` of one parameter, `init_opt`, `loss_and_grad` and `train_step`, where the spec has a training."""
+    train, optimizer, update = program.train, program.optimizer, program.update
+    if train is None or optimizer is None or update is None:
+        return []
+    with within(update.table):
+        function, local, further = update_function(text, optimizer.name, update)
+        hyper = hyperparameters(text, train, optimizer)
+        start = init_opt(text, update, hyper, unit)
     grad = [
         "def loss_and_grad(params, *inputs, **options):",
         '    """The loss of a batch and its gradients by parameter."""',
+        "    loss, grads, _, _ = loss_grad_metrics(params, *inputs, **options)",
+        "    return loss, grads",
     ]
-    grad.append("    loss, grads, _, _ = loss_grad_metrics(params, *inputs, **options)")
-    grad.append("    return loss, grads")
-    return ["\n".join(x) for x in (lines, start, grad, step)]
+    inputs = [argument(n) for n, x in unit.inputs.items() if x.role == "input"]
+    step = [f"def train_step({', '.join(['params', 'opt', *inputs])}):"]
+    step.append('    """Loss, gradients and update in one, in place; `opt` also carries the loss and the metrics."""')
+    slots = [*(["param"] if text.half else []), *update.slots]
+    if unit.params:
+        step += [f'    fitting(opt.get("{s}"), PARAMS, {"FLOAT" if text.half else "DTYPE"}, "opt.{s}.")' for s in slots]
+    counted = "step" in further or text.random or any(re.search(r"\bstep\b", x) for x in hyper.values())
+    step.append(f'    {"step = " if counted else ""}opt["step"] = opt["step"] + 1')
+    call = ["params", *inputs, *(['opt["state"]'] if unit.states else [])]
+    call += ['seed=opt["seed"] + step'] if text.random else []
+    target = "state" if unit.states else "_"
+    step.append(f'    opt["loss"], grads, opt["metrics"], {target} = loss_grad_metrics({", ".join(call)})')
+    step += ['    opt["state"].update(state)'] if unit.states else []
+    if train.wrt:
+        step.append("    grads = {name: grad for name, grad in grads.items() if name in params}  # not those by inputs")
+    if "grad_norm" in further:
+        step.append("    grad_norm = math.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
+    given = [f"{local[n]}={n if n in ('step', 'grad_norm') else hyper[n]}" for n in further]
+    arrays = [
+        'opt["param"][name]' if text.half else "params[name]",
+        "grad",
+        *(f'opt["{s}"][name]' for s in update.slots),
+    ]
+    step.append("    for name, grad in grads.items():")
+    step.append(f"        {optimizer.name}_update({', '.join([*arrays, *given])})")
+    step += ['        params[name][...] = opt["param"][name]'] if text.half else []
+    step.append("    return params, opt")
+    return [function, *("\n".join(x) for x in (start, grad, step))]
 
 
-def _viewed(node: ir.Node, overwriting: Mapping[ir.Node, ir.Input]) -> ir.Node:
-    """The array or the new value of one that a value is only another name of."""
-    while isinstance(node, ir.Comp) and node not in overwriting:
-        node = next(s.tensor for s in ir.scalars(node.body) if isinstance(s, ir.Read))
-    return node
+def init_opt(text: ModuleText, update: Update, hyper: dict[str, str], unit: Unit) -> list[str]:
+    """The optimiser before its first step."""
+    lines = ["def init_opt(params, seed=0):", '    """The optimiser before its first step."""']
+    lines += ["    fitting(params, PARAMS, DTYPE)"] if unit.params else []
+    lines += ["    return {", '        "step": 0,', '        "seed": seed,']
+    if text.half:
+        lines.append("        # parameters as the update sees them: small steps would be lost in 16 bits")
+        lines.append('        "param": {name: value.astype(FLOAT) for name, value in params.items()},')
+    kept = ", FLOAT" if text.half else ""
+    low = Lowering(text.dtype)
+    low.names = {node: hyper.get(name, name) for name, node in update.inputs.items()}
+    for slot, value in update.starts.items():
+        code = Body(low, ()).scalar(value).code
+        made = f"np.zeros_like(value{kept})" if code in ("0", "0.0") else f"np.full_like(value, {code}{kept})"
+        lines.append(f'        "{slot}": {{name: {made} for name, value in params.items()}},')
+    lines += ['        "state": init_state(),'] if unit.states else []
+    return [*lines, "    }"]
 
 
-def _default(optimizer: p.Instance, name: str) -> object:
-    return getattr(optimizer.statics[name], "value", None)
+def hyperparameters(text: ModuleText, train: p.TrainProgram, optimizer: p.Instance) -> dict[str, str]:
+    """The arguments of the optimiser as text, by name: as the training gives them, or as they are by default."""
+    found: dict[str, str] = {}
+    for tensor in optimizer.inputs:
+        if tensor.name not in ("param", "grad", "step", "grad_norm"):
+            given = train.optimizer_args.get(tensor.name)
+            default = getattr(optimizer.statics[tensor.name], "value", None)
+            found[tensor.name] = repr(default) if given is None else _stepped(text, given)
+    return found
 
 
 def _stepped(text: ModuleText, given: p.Expr) -> str:
     """An argument of the optimiser, which may depend on the number of the step."""
-    builder = Builder(Unit(), "training")
-    low = Lowering(text.dtype)
-    for tensor in tensors_in([given]):
-        node = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, ()))
-        builder.values[tensor] = Value(node, False)
-        low.names[node] = tensor.name
-    return Body(low, ()).scalar(builder.scalar(given, {})).code
+    with compilation():
+        builder = Builder(Unit(), "training")
+        low = Lowering(text.dtype)
+        for tensor in tensors_in([given]):
+            node = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, ()))
+            builder.values[tensor] = Value(node, False)
+            low.names[node] = tensor.name
+        return Body(low, ()).scalar(builder.scalar(given, {})).code

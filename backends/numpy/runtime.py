@@ -2,77 +2,66 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import numpy as np
 
-#: that of the module
-DTYPE = np.float32
+
+def entry(name, value, dtype, shape):
+    """An argument as an array of this dtype and shape; names in the shape stand for any size."""
+    value = np.asarray(value)
+    if value.dtype != dtype and value.dtype.kind not in ("iub" if np.dtype(dtype).kind in "ib" else "fiu"):
+        raise TypeError(f"{name}: expected {np.dtype(dtype).name}, found {value.dtype}")
+    if value.ndim != len(shape):
+        raise ValueError(f"{name}: expected {len(shape)} axes {shape}, found the shape {value.shape}")
+    for axis, (found, wanted) in enumerate(zip(value.shape, shape, strict=True)):
+        if found != wanted and isinstance(wanted, int):
+            raise ValueError(f"{name}: expected {wanted} along axis {axis}, found {found}")
+    if not value.size:
+        raise ValueError(f"{name}: expected at least one entry along each axis, found the shape {value.shape}")
+    return value.astype(dtype, copy=False)
 
 
-class Space:
-    """Memory for values on the way, kept from one call to the next; a slot serves one value after the other."""
-
-    free = []
-
-    def __init__(self):
-        self.slots, self.views, self.others = {}, {}, {}
-
-    def of(self, number):
-        """The space of a member of a team: the first has this one."""
-        return self.others.setdefault(number, Space()) if number else self
-
-    def __call__(self, slot, *shape, at=0, dtype=DTYPE):
-        """An array in a slot; what it holds at first is what the slot held last."""
-        view = self.views.get((slot, shape, at, dtype))
-        if view is None:
-            size = math.prod(shape) * np.dtype(dtype).itemsize
-            held = self.slots.get((slot, at))
-            if held is None or held.size < size or len(self.views) > 10_000:
-                self.views.clear()
-            if held is None or held.size < size:
-                held = self.slots[slot, at] = np.empty(size, np.uint8)
-            view = self.views[slot, shape, at, dtype] = held[:size].view(dtype).reshape(shape)
-        return view
+def refuse(name, value, wrong, expected):
+    """Say where an argument is not as expected, if it is anywhere."""
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise ValueError(f"{name}: expected {expected}, found {value[at]} at {at}")
 
 
-def in_space(function):
-    """The function with a space that no other call uses meanwhile; calls in several threads have one each."""
-
-    @functools.wraps(function)
-    def call(*arguments, **options):
-        space = Space.free.pop() if Space.free else Space()
-        try:
-            return function(*arguments, **options, space=space)
-        finally:
-            Space.free.append(space)
-
-    return call
+def below(name, value, limit):
+    """Whole numbers used as positions must be in range."""
+    refuse(name, value, (value < 0) | (value >= limit), f"0 <= value < {limit}")
 
 
-def arrays_in(*values):
-    """The arrays of some dictionaries and tuples, each with what holds it and its place there."""
-    for value in values:
-        for place, x in value.items() if isinstance(value, dict) else enumerate(value):
-            if isinstance(x, np.ndarray):
-                yield value, place, x
-            elif isinstance(x, dict | tuple | list):
-                yield from arrays_in(x)
+def binary(name, value):
+    """Entries must be 0 or 1."""
+    refuse(name, value, (value != 0) & (value != 1), "0 or 1")
 
 
-def apart(results, *given):
-    """Results in memory of their own: what lies in an argument or in another result is copied."""
-    results = list(results) if isinstance(results, tuple) else [results]
-    owners = {}
-    for _, _, x in arrays_in(given):
-        owners.setdefault(id(x if x.base is None else x.base), []).append(x)
-    for held, place, x in arrays_in(results):
-        others = owners.setdefault(id(x if x.base is None else x.base), [])
-        if not x.flags.writeable or any(np.may_share_memory(x, other) for other in others):
-            x = held[place] = x.copy()
-        others.append(x)
-    return tuple(results) if len(results) > 1 else results[0]
+def simplex(name, value):
+    """Entries must be probabilities that add up to 1 along the last axis."""
+    refuse(name, value, ~(value >= 0), "no entry below 0")
+    total = value.sum(-1, dtype=np.float64)
+    refuse(name, total, ~(abs(total - 1) <= 1e-3), "a sum of 1 along the last axis")
+
+
+def fitting(values, table, dtype, of=""):
+    """Parameters, states or slots `of` an optimiser must have the names, shapes and dtype of their table."""
+    if not isinstance(values, dict):
+        found = type(values).__name__
+        raise ValueError(f"{of.rstrip('.') or 'params'}: expected a dict of arrays by name, found {found}")
+    for name, (shape, *_) in table.items():
+        if name not in values:
+            raise ValueError(f"{of}{name} is missing")
+        value = values[name]
+        if isinstance(value, np.generic):  # w - 0.1 * d_w is no array where w has no axes
+            value = values[name] = np.array(value)
+        if not isinstance(value, np.ndarray) or value.shape != shape or value.dtype != dtype:
+            found = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+            raise ValueError(f"{of}{name}: expected {np.dtype(dtype).name} {shape}, found {found}")
+    if len(values) != len(table):
+        raise ValueError(f"{of}{min(values.keys() - table.keys())} is unknown: expected {', '.join(table)}")
 
 
 def as_f16(x):
@@ -116,67 +105,6 @@ def windows(x, axis, start, count, step, width, dilation, fill):
     return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
 
 
-def columns(x, place):
-    """A copy of x in memory of another shape, and that memory: windows side by side, for a matrix product."""
-    place.reshape(x.shape)[...] = x
-    return place
-
-
-def folded(function, x, axes):
-    """x reduced over short axes, one entry of them after the other: quicker than a reduction of NumPy."""
-    first, *rest = np.ndindex(*(x.shape[a] for a in axes))
-
-    def part(entry):
-        return x[tuple(entry[axes.index(a)] if a in axes else slice(None) for a in range(x.ndim))]
-
-    total = part(first).copy()
-    for entry in rest:
-        function(total, part(entry), out=total)
-    return total
-
-
-def row_blocks(count, width):
-    """Slices of 0 .. count - 1: some four, of 131072 to 524288 numbers each when a row has `width` of them."""
-    if count * width <= 131072:
-        return (slice(0, count),) if count else ()
-    step = max(1, min(max(count * width // 4, 131072), 524288) // width)
-    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
-
-
-def column_sums(x):
-    """The sums over all axes but the last, as a matrix product."""
-    rows = x.reshape(-1, x.shape[-1])
-    return np.ones(len(rows), rows.dtype) @ rows
-
-
-def row_sums(x):
-    """The sums over the last axis, as a matrix product if it is short: np.sum takes longer, and loses less."""
-    short = x.dtype.kind == "f" and x.shape[-1] <= 4096
-    return x @ np.ones(x.shape[-1], x.dtype) if short else np.sum(x, axis=-1)
-
-
-def masked(x, keep):
-    """x where `keep`, else exactly 0, whatever x is there; without the branches of np.where."""
-    bits = np.int32 if x.dtype == np.float32 else np.int64
-    return np.multiply(x.view(bits), keep.view(np.int8)).view(x.dtype)
-
-
-def add_rows(count, index, rows):
-    """Row i of the result is the sum of the rows whose index is i."""
-    index, width = index.reshape(-1), rows.shape[index.ndim :]
-    rows = rows.reshape(len(index), -1)
-    if count * len(index) <= 1_000_000:
-        total = (index == np.arange(count)[:, None]).astype(rows.dtype) @ rows
-        if np.isfinite(total).all():  # 0 times an infinite number is none
-            return total.reshape(count, *width)
-    order = np.argsort(index, kind="stable")
-    sorted_index = index[order]
-    starts = np.flatnonzero(np.diff(sorted_index, prepend=-1))
-    out = np.zeros((count, rows.shape[1]), rows.dtype)
-    out[sorted_index[starts]] = np.add.reduceat(rows[order], starts)
-    return out.reshape(count, *width)
-
-
 def gather(x, places, fill, good=True):
     """Entries at given positions, `fill` where a position is outside or not `good`."""
     inside = good
@@ -188,10 +116,7 @@ def gather(x, places, fill, good=True):
 
 def sigmoid(x):
     """1 / (1 + exp(-x)): where exp overflows the quotient is 0, as it should be."""
-    y = np.asarray(np.negative(x))
-    np.exp(y, out=y)
-    y += 1
-    return np.divide(1, y, out=y)
+    return 1 / (1 + np.exp(-x))
 
 
 def softplus(x):
@@ -199,145 +124,42 @@ def softplus(x):
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
-def polynomial(x, coefficients):
-    """The polynomial with these coefficients, that of the highest power first."""
-    y = x * coefficients[0]
-    for c in coefficients[1:-1]:
-        y += c
-        y *= x
-    y += coefficients[-1]
-    return y
-
-
-#: of log_odds in x^2; NumPy takes half as long for arrays without axes as for numbers
-LOG_ODDS = tuple(np.array(c, np.float32) for c in (
-    2.00492484e-08, -1.188027848e-07, -8.5712253e-06, 1.67492942e-04, -1.231599242e-03, -3.83893006e-04,
-    2.05535866e-01, 2.25675878,
-))  # fmt: skip
-
-#: of x exp(x^2) erfc(x) in 1 / x, from 1.8 on
-ERFC_TAIL = tuple(np.array(c) for c in (
-    -0.525730979, 1.13139293, -0.67753004, -0.289526853, 0.495192858, -0.00878182243, -0.281582503,
-    -1.15149919e-05, 0.564189633,
-))  # fmt: skip
-
-
-def log_odds(x):
-    """u(x) with erf(x) = tanh(u(x) / 2) in float32: x times a polynomial in x^2, fitted where erf < 1."""
-    y = polynomial(x * x, LOG_ODDS)
-    y *= x
-    return y
-
-
-#: of x^2: minus the log odds of a normal number below x are x times this
-NORMAL = tuple(np.array(-c, np.float32) for c in (
-    4.44318824e-09, -2.98124995e-07, 8.36536242e-06, -1.13117132e-04, -5.88953082e-05, 7.26605247e-02,
-    1.59577058,
-))  # fmt: skip
-
-ONE = np.array(1, np.float32)
-
-#: where the short way to the normal distribution ends
-NORMAL_TAIL = np.array(-3.5, np.float32)
-
-
-def odds_and_one(x):
-    """1 / normal_cdf(x) for float32, from -3.5 on."""
-    y = np.asarray(polynomial(x * x, NORMAL))
-    y *= x
-    np.exp(y, y)
-    y += ONE
-    return y
-
-
-def normal_tail(x):
-    """The places where x is below -3.5, with x and normal_cdf(x) there: one by one where there are few."""
-    below = x < NORMAL_TAIL
-    count = np.count_nonzero(below)
-    if not count:
-        return ()
-    where = below.ravel().nonzero()[0]
-    x = x.reshape(-1)[where]
-    if count < 64:
-        few = zip(where.tolist(), x.tolist(), strict=True)
-        return [(k, a, 0.5 * math.erfc(a / -math.sqrt(2))) for k, a in few]
-    x = x.astype(np.float64)
-    return ((where, x, 0.5 * far_erfc(x / -math.sqrt(2))),)
-
-
-def normal_cdf(x):
-    """The chance of a normal number below x, erfc(-x / sqrt(2)) / 2; float32 takes a short way from -3.5 on."""
-    if x.dtype != np.float32:
-        return 0.5 * erfc(x / -math.sqrt(2))
-    y = odds_and_one(x)
-    np.divide(ONE, y, y)
-    for where, _, chance in normal_tail(x):
-        y.flat[where] = chance
-    return y
-
-
-def gelu(x, out=None):
-    """x normal_cdf(x), in one pass less; the place of the result may be that of x."""
-    if x.dtype != np.float32:
-        return np.multiply(x, normal_cdf(x), out=out)
-    y, tail = odds_and_one(x), normal_tail(x)
-    y = np.divide(x, y, y if out is None else out)
-    for where, a, chance in tail:
-        y.flat[where] = a * chance
-    return y
-
-
 def erf(x):
-    """The error function: within 3e-7 in float32; else x times a polynomial in x^2, 1 - erfc(x) from 1 on."""
-    if x.dtype == np.float32:
-        return np.tanh(log_odds(x) / 2)
-    a = np.abs(x)
-    near = x * polynomial(np.minimum(a, 1) ** 2, (
+    """The error function: x times a polynomial in x^2, 1 - erfc(x) from 1 on."""
+    a = np.abs(x).astype(np.float64)
+    near = x * np.polyval((
         -7.795898827002142e-10, 1.3720064546777686e-08, -1.6208483801871705e-07, 1.6447424703317362e-06,
         -1.492473690741966e-05, 1.2055294904839707e-04, -8.548325975389692e-04, 5.2239776071164225e-03,
         -2.686617064323777e-02, 1.1283791670945006e-01, -3.7612638903183543e-01, 1.1283791670955126,
-    ))  # fmt: skip
-    return np.where(a < 1, near, np.copysign(1 - erfc(a), x))
+    ), np.minimum(a, 1) ** 2)  # fmt: skip
+    return np.where(a < 1, near, np.copysign(1 - erfc(a), x)).astype(x.dtype)
 
 
 def erfcx(x):
     """exp(x^2) erfc(x): for x >= 0 a polynomial in (x - 4) / (x + 4), divided by x + 4."""
     a = np.abs(x).astype(np.float64)
-    y = polynomial(1 - 8 / (a + 4), (
+    y = np.polyval((
         1.252169228211782e-09, 2.6471770049944693e-10, -1.5522062791612513e-08, 8.276487613621898e-10,
         1.231160742255897e-07, -7.597760874906101e-08, -8.444415138513227e-07, 1.42495728038385e-06,
         4.693043799316667e-06, -1.8861481777975764e-05, -3.634558037436345e-06, 1.7681308475719695e-04,
         -4.550528495048933e-04, -2.809589371945609e-04, 6.1120556821152045e-03, -2.6370053328949945e-02,
         7.638151490700863e-02, -1.7401093724091568e-01, 3.3085158787810337e-01, -5.408538313131965e-01,
         7.732087022652361e-01, -9.765487290808824e-01, 1.095995661000491,
-    ))  # fmt: skip
-    y /= a + 4
+    ), 1 - 8 / (a + 4)) / (a + 4)  # fmt: skip
     return np.where(x < 0, 2 * np.exp(a * a) - y, y).astype(x.dtype)
 
 
-def far_erfc(x):
-    """erfc from 1.8 on, as precise as float32; one by one where there are few."""
-    if x.size < 64:
-        return np.array([math.erfc(a) for a in x.tolist()])
-    r = 1 / x
-    return r * np.exp(-x * x) * polynomial(r, ERFC_TAIL)
-
-
 def erfc(x):
-    """1 - erf(x) with all its digits in the tail; float32 takes the short way up to 1.8."""
-    if x.dtype == np.float32:
-        y = np.asarray(log_odds(x))
-        np.exp(y, out=y)
-        y += 1
-        np.divide(2, y, out=y)
-        tail = np.flatnonzero(x > 1.8)
-        if tail.size:
-            y.reshape(-1)[tail] = far_erfc(x.reshape(-1)[tail].astype(np.float64))
-        return y
-    a = np.minimum(np.abs(x), 30)
+    """1 - erf(x) with all its digits in the tail."""
+    a = np.minimum(np.abs(x), 30).astype(np.float64)
     high = a.astype(np.float32).astype(np.float64)  # a^2 = high^2 + (a - high) (a + high), the first term exact
     y = erfcx(a) * (np.exp(-high * high) * np.exp((high - a) * (high + a)))
-    return np.where(x < 0, 2 - y, y)
+    return np.where(x < 0, 2 - y, y).astype(x.dtype)
+
+
+def normal_cdf(x):
+    """The chance of a normal number below x, erfc(-x / sqrt(2)) / 2."""
+    return 0.5 * erfc(x.astype(np.float64) / -math.sqrt(2)).astype(x.dtype)
 
 
 def erfinv(x):
@@ -358,13 +180,13 @@ def lgamma(x):
     y = np.asarray(x, np.float64)
     a = np.where(y < 0.5, 1 - y, y)
     s = np.clip(np.where(a < 1.5, a - 1, a - 2), -0.5, 0.5)
-    near = s * polynomial(s, (
+    near = s * np.polyval((
         2.7475390051909663e-07, -5.811277768921246e-07, 9.242852225162277e-07, -1.9743106888421067e-06,
         4.3828545383846665e-06, -9.45628851510172e-06, 2.050601970174762e-05, -4.4923727564247656e-05,
         9.945761692157133e-05, -2.2315497746292723e-04, 5.096695196526673e-04, -1.1927539009983087e-03,
         2.890510330865901e-03, -7.385551028935545e-03, 2.058080842778338e-02, -6.735230105319563e-02,
         3.224670334241132e-01, 4.2278433509846713e-01,
-    ))  # fmt: skip
+    ), s)  # fmt: skip
     near = np.where(a < 1.5, near - np.log(a), near)
     product = np.ones_like(a)
     b = a
@@ -372,7 +194,7 @@ def lgamma(x):
         product = np.where(b < 10, product * b, product)
         b = np.where(b < 10, b + 1, b)
     r = 1 / b
-    series = r * polynomial(r * r, (-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12))
+    series = r * np.polyval((-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12), r * r)
     far = (b - 0.5) * (np.log(b) - 1) + (series - np.log(product) + (0.5 * math.log(2 * math.pi) - 0.5))
     right = np.where(a < 2.5, near, far)
     turned = np.log(math.pi / np.abs(np.sin(math.pi * (y - np.round(y))))) - right
@@ -388,7 +210,7 @@ def digamma(x):
         shift = np.where(a < 10, shift + 1 / a, shift)
         a = np.where(a < 10, a + 1, a)
     r = 1 / (a * a)
-    series = r * polynomial(r, (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12))
+    series = r * np.polyval((1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12), r)
     right = np.log(a) - 0.5 / a - series - shift
     turned = right - math.pi / np.tan(math.pi * (y - np.round(y)))
     poles = np.where(y == 0, -np.copysign(np.inf, y), np.nan)
@@ -404,7 +226,7 @@ def trigamma(x):
         shift = np.where(a < 10, shift + 1 / (a * a), shift)
         a = np.where(a < 10, a + 1, a)
     r = 1 / (a * a)
-    series = polynomial(r, (7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6))
+    series = np.polyval((7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6), r)
     right = 1 / a + r * (0.5 + series / a) + shift
     turned = (math.pi / np.sin(math.pi * (y - np.round(y)))) ** 2 - right
     return np.where(y < 0.5, np.where(y == -np.inf, np.inf, turned), right).astype(x.dtype)

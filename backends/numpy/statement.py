@@ -1,42 +1,39 @@
-"""From IR nodes to NumPy text: one statement for each node, by its kind."""
+"""Statements for comprehensions, views and inputs; the rules of all other kinds come with them."""
 
 from __future__ import annotations
 
-from dslc.backends.numpy.loops import Loops
-from dslc.backends.numpy.others import Others
+from dslc.backends.numpy import loops as loops
+from dslc.backends.numpy import others as others
+from dslc.backends.numpy.lower import Lowering as Lowering
+from dslc.backends.numpy.lower import statement
 from dslc.backends.numpy.text import size_code
 
 from dslc.ir import nodes as ir
 
 
-class Lowering(Loops, Others):
-    """The text of one function body."""
+@statement(ir.Comp)
+def comprehension(low: Lowering, node: ir.Node) -> None:
+    assert isinstance(node, ir.Comp)
+    star = loops.star(low, node) if ir.slice_of_input(node) else ""
+    low.assign(node, star or low.full(low.comp(node), node.shape, node.dtype))
 
-    def statement(self, node: ir.Node) -> None:
-        self.writing = getattr(node, "span", None)
-        match node:
-            case ir.Comp() if ir.slice_of_input(node) and self.star(node):
-                self.assign(node, self.star(node))
-            case ir.Comp():
-                if not self.stored(node):
-                    self.assign(node, self.full(self.comp(node), node.shape, node.dtype))
-            case ir.Scatter():
-                self.scatter(node)
-            case ir.Reshape():
-                shape = ", ".join(size_code(s) for s in node.shape)
-                self.assign(node, f"{self.tensor(node.of)}.reshape({shape})")
-            case ir.Along():
-                self.along(node)
-            case ir.External():
-                self.external(node)
-            case ir.Scan():
-                if node.name == "layers":
-                    self.layers(node)
-                else:
-                    self.scan(node)
-            case ir.Custom():
-                self.names[node] = ""
-            case ir.Part():
-                self.part(node)
-            case ir.Input():
-                assert node in self.stars, f"input {node.name} has no name"
+
+@statement(ir.Reshape)
+def reshape(low: Lowering, node: ir.Node) -> None:
+    assert isinstance(node, ir.Reshape)
+    low.assign(node, f"{low.tensor(node.of)}.reshape({', '.join(size_code(s) for s in node.shape)})")
+
+
+@statement(ir.Custom)
+def custom(low: Lowering, node: ir.Node) -> None:
+    low.names[node] = ""
+
+
+@statement(ir.Input)
+def given(low: Lowering, node: ir.Node) -> None:
+    assert isinstance(node, ir.Input) and node in low.layers.stars, f"input {getattr(node, 'name', '')} has no name"
+
+
+@statement(ir.Step)
+def step(low: Lowering, node: ir.Node) -> None:
+    assert node in low.names, "a step has the name of its loop"

@@ -11,42 +11,23 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dslc.backends.numpy.body import Body
+from dslc.backends.numpy.arguments import bind, bind_params, uses_random, widened
 from dslc.backends.numpy.function import Function, ModuleText
-from dslc.backends.numpy.module import bind_params, uses_random, widened
 from dslc.backends.numpy.names import argument
-from dslc.backends.numpy.parameters import one_of
+from dslc.backends.numpy.passes import prepared
+from dslc.backends.numpy.results import dictionary, given_away
 from dslc.backends.numpy.statement import Lowering
-from dslc.backends.numpy.text import DTYPES, atom, result, size_code
+from dslc.backends.numpy.text import DTYPES, atom_code, size_code
 
 from dslc.check import program as p
 from dslc.guards import agreement, fitting, needs, values
-from dslc.incremental.cache import Slot, is_entry, is_stacked, layers, newest
+from dslc.incremental.cache import Slot, is_stacked, layers
 from dslc.incremental.program import StepProgram, bounded, entry_of, grows, open_sizes
 from dslc.ir import nodes as ir
+from dslc.ir.interning import within
+from dslc.pipeline import NEXT
+from dslc.program import Program
 from dslc.sizes import Symbol
-
-
-class Stepping(Lowering):
-    """Text in which histories grow in place, and buffers move on by one position."""
-
-    def scatter(self, node: ir.Scatter) -> None:
-        base = node.base
-        if base is not None and is_entry(base):
-            name = self.names[node] = self.tensor(base)
-            axis, place = newest(node)
-            self.line(f"{name}[{', '.join([*[':'] * axis, size_code(place)])}] = {self.element(node)}", "", node.span)
-        elif isinstance(base, ir.Comp) and isinstance(base.body, ir.Read) and is_entry(base.body.tensor):
-            axis, _ = newest(node)
-            before, cut = self.tensor(base.body.tensor), ", ".join([*[":"] * axis, "1:"])
-            new = ", ".join([*[":"] * axis, "None"])
-            self.assign(node, f"np.concatenate(({before}[{cut}], {atom(self.element(node))}[{new}]), axis={axis})")
-        else:
-            super().scatter(node)
-
-    def element(self, node: ir.Scatter) -> str:
-        """What goes to the newest position."""
-        return self.full(Body(self, node.ranges).scalar(node.body), node.ranges)
 
 
 class Sink(str):
@@ -69,14 +50,21 @@ def leaves(low: Lowering, cache: str, slot: Slot, value: ir.Tensor) -> list[ir.N
         inner = inner.of.results[inner.number]
     sink = Sink(_one_of(cache, slot))
     sink.steps, sink.outer = low.steps, around
-    low.sinks.setdefault(inner, []).append(sink)
+    low.layers.sinks.setdefault(inner, []).append(sink)
     assert isinstance(outer, ir.Part)
     return [inner] if inner is outer else [outer.of]
 
 
-def step_functions(text: ModuleText, model: p.Instance, program: StepProgram) -> list[str]:
-    """The texts of `init_cache` and `step`."""
-    return [_init_cache(text, model, program), _step(text, model, program)]
+def step_functions(text: ModuleText, program: Program) -> list[str]:
+    """The texts of `init_cache` and `step`, where a model can be run one position at a time."""
+    if program.step is None:
+        return []
+    made, table = program.step
+    with within(table):
+        found = prepared({**made.outputs, **{NEXT + k: x for k, x in made.updates.items()}})
+        updates = {k: found.pop(NEXT + k) for k in made.updates}
+        step = replace(made, outputs=found, updates=updates, starts=prepared(made.starts))
+        return [_init_cache(text, program.model, step), _step(text, program.model, step)]
 
 
 def _names(low: Lowering, program: StepProgram, inputs: Sequence[str]) -> tuple[str, str]:
@@ -89,7 +77,6 @@ def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> st
     unit, length = program.unit, argument(program.length.name)
     fixed = {n: x for n, x in unit.inputs.items() if x.role == "input" and n not in program.inputs}
     low = Lowering(text.dtype)
-    low.may_block = False
     cache, room = _names(low, program, list(fixed))
     prologue: list[str] = []
     sizes: dict[str, str] = {}
@@ -109,9 +96,10 @@ def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> st
     given = [x for x in model.inputs if x.name in fixed and (limited or not grows(x, program))]
     prologue += values(unit, given, size_code, argument)
     roots = _start_roots(low, cache, program)
-    state = _states(low, program, roots, prologue)
+    state = _states(low, program, roots)
     prologue[:0] = fitting(unit, bool(state), "FLOAT" if text.half else "DTYPE")
-    prologue += [*widened(text, roots), *bind_params(low, unit, roots)]
+    prologue += widened(text, roots)
+    bind_params(low, unit, roots)
     entries = ['"positions": 0', *([f'"length": {room}'] if limited else [])]
     entries += [f'"{entry_of(s)}": {argument(s.name)}' for s in open_sizes(unit) if s is not program.length]
     low.line(f"{cache} = {{{', '.join(entries)}}}")
@@ -123,8 +111,8 @@ def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> st
     arguments += ["seed=0"] if uses_random(roots) else []
     doc = f"The cache of {model.name} before the first position"
     doc += f", with room for `{room}` positions." if limited else "."
-    function = Function("init_cache", arguments, doc, low, [], prologue, [f"return {cache}"])
-    return _without_unused(function)
+    function = Function("init_cache", arguments, doc, low, prologue, [f"return {cache}"])
+    return function.text()
 
 
 def _start_roots(low: Lowering, cache: str, program: StepProgram) -> list[ir.Node]:
@@ -150,9 +138,10 @@ def _fill(low: Lowering, cache: str, program: StepProgram) -> None:
         elif around and is_stacked(slot, start):
             continue
         elif len(start.shape) < len(shape):  # the same in all steps of a scan
-            value = f"np.broadcast_to({low.tensor(start)}, ({sizes}))"
+            value = f"np.broadcast_to({low.tensor(start)}, ({sizes})).copy()"
         else:
-            value = low.tensor(start)
+            value = given_away(low, {slot.name: start})[slot.name]
+            value = f"{atom_code(value)}.copy()" if around and not value.endswith(".copy()") else value
         groups.setdefault(around, []).append((target, value))
     for loops, lines in groups.items():
         names = [low.fresh(x) for x in "lkji"[: len(loops)]]
@@ -166,8 +155,7 @@ def _fill(low: Lowering, cache: str, program: StepProgram) -> None:
 
 def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
     unit, length = program.unit, argument(program.length.name)
-    low = Stepping(text.dtype)
-    low.may_block = False
+    low = Lowering(text.dtype)
     cache, _ = _names(low, program, list(program.inputs))
     prologue = [f'{argument(s.name)} = {cache}["{entry_of(s)}"]' for s in open_sizes(unit) if s is not program.length]
     ordered = [n for n in unit.inputs if n in program.inputs]
@@ -193,31 +181,29 @@ def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
         if slot.kind == "state":
             next_value = updates[slot.name]
             roots += leaves(low, cache, slot, next_value) if layers(slot) else [next_value]
-    state = _states(low, program, roots, prologue)
+    state = _states(low, program, roots)
     prologue[:0] = fitting(unit, bool(state), "FLOAT" if text.half else "DTYPE")
-    prologue += [*widened(text, roots), *bind_params(low, unit, roots)]
+    prologue += widened(text, roots)
+    bind_params(low, unit, roots)
     for slot in program.slots:
         axis = len(slot.loops) - len(layers(slot)) + slot.axis
         cut = "[" + ", ".join([*[":"] * axis, f":{length}"]) + "]" if slot.kind == "history" else ""
         if layers(slot):
-            low.stars[slot.input] = _one_of(cache, slot) + cut
+            low.layers.stars[slot.input] = _one_of(cache, slot) + cut
         else:
             ending = {"history": "_seen", "state": "_before"}.get(slot.kind, "")
             low.names[slot.input] = low.fresh(slot.name + ending)
             prologue.append(f'{low.names[slot.input]} = {cache}["{slot.name}"]{cut}')
     low.run(roots)
     text.used |= low.used
-    outputs = {k: result(x, low.tensor(x)) for k, x in program.outputs.items()}
-    alone = {x.name for x in program.slots if not layers(x)}
-    epilogue = [f'{cache}["{k}"] = {low.tensor(x)}' for k, x in updates.items() if k in alone]
+    alone = {k: updates[k] for x in program.slots if not layers(x) and (k := x.name) in updates}
+    results = given_away(low, {**{NEXT + k: x for k, x in alone.items()}, **program.outputs})
+    epilogue = [f'{cache}["{k}"] = {results.pop(NEXT + k)}' for k in alone]
     epilogue.append(f'{cache}["positions"] = {length}')
-    shown = next(iter(outputs.values()))
-    if len(outputs) > 1:
-        shown = "{" + ", ".join(f'"{k}": {v}' for k, v in outputs.items()) + "}"
-    epilogue.append(f"return {shown}, {cache}")
+    epilogue.append(f"return {next(iter(results.values())) if len(results) == 1 else dictionary(results)}, {cache}")
     arguments = ["params", cache, *map(argument, ordered), *state, *(["seed=0"] if uses_random(roots) else [])]
     doc = f"The outputs of {model.name} at one more position, and the cache, which is changed in place."
-    return _without_unused(Function("step", arguments, doc, low, [], prologue, epilogue))
+    return Function("step", arguments, doc, low, prologue, epilogue).text()
 
 
 def _one_of(cache: str, slot: Slot) -> str:
@@ -237,31 +223,8 @@ def _entry(low: Lowering, name: str, node: ir.Input, shape: Sequence[str]) -> st
     return f'{argument(name)} = entry("{name}", {argument(name)}, {dtype}, ({inner}))'
 
 
-def _states(low: Lowering, program: StepProgram, roots: Sequence[ir.Node], prologue: list[str]) -> list[str]:
+def _states(low: Lowering, program: StepProgram, roots: Sequence[ir.Node]) -> list[str]:
     """States of the model, such as running means, where they are needed."""
     needed = {x for x in ir.schedule(tuple(roots)) if isinstance(x, ir.Input) and x.role == "state"}
-    for path, node in program.unit.inputs.items():
-        if node not in needed:
-            continue
-        if path in program.unit.layers:
-            low.stars[node] = one_of("state", program.unit, path)
-        else:
-            low.names[node] = low.fresh(path)
-            prologue.append(f'{low.names[node]} = state["{path}"]')
+    bind(low, program.unit, "state", [(path, x) for path, x in program.unit.inputs.items() if x in needed])
     return ["state"] if needed else []
-
-
-def _without_unused(function: Function) -> str:
-    """The text of a function without lines that give a size or an entry a name which nothing uses."""
-    while True:
-        lines = [*function.prologue, *(x.text for x in function.lowering.lines), *function.epilogue]
-        unused = [
-            x
-            for x in function.prologue
-            if (m := re.fullmatch(r"(\w+) = .*(\.shape\[\d+\]|\[\"[^\"]*\"\].*|[a-z_]+)", x))
-            and not any(re.search(rf"\b{m[1]}\b", y) for y in lines if y != x)
-            and "entry(" not in x
-        ]
-        if not unused:
-            return function.text()
-        function.prologue = [x for x in function.prologue if x not in unused]

@@ -11,8 +11,6 @@ from dslc.backends.numpy.text import (
     PLUS,
     TIMES,
     UNARY,
-    Extent,
-    MatrixProduct,
     Text,
     atom,
     atom_code,
@@ -23,11 +21,8 @@ from dslc.backends.numpy.text import (
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, keep
-from dslc.passes.products import split
+from dslc.passes.products import split, variables
 from dslc.sizes import tidy
-
-#: axes with fewer entries than this in all are reduced entry by entry
-MOST_ENTRIES = 16
 
 
 def layout(node: ir.Comp) -> list[int]:
@@ -79,23 +74,17 @@ class Sums(Body):
         body, order = natural(node)
         sizes = tuple(self.sizes[n] for n in order)
         out = tuple(order.index(n) for n in range(len(node.shape)))
-        row = None if self.row is None else order.index(self.row)
-        inner = Sums(self.lowering, sizes, row=row, out=out)
+        inner = Sums(self.lowering, sizes, out=out)
         text = inner.total(body) if node.op == "sum" else inner.reduce(node.op, inner.scalar(body))
         if not text.axes and all(is_plain(x) for x in ir.scalars(body)):  # what looks at dtypes may read it
             return Text(f"{self.lowering.numpy_dtype(node.dtype)}({text.code})", ())
         code, axes = text.raw or (text.code, text.axes)
         places = [out.index(a) for a in axes]
-        product = text.product
-        if product is not None and text.raw is not None:
-            product = replace(product, views=product.views.removesuffix(transposition(axes, text.axes)))
         if places == sorted(places):
-            return Text(code, tuple(places), text.level if text.raw is None else ATOM, product=product)
+            return Text(code, tuple(places), text.level if text.raw is None else text.raw_level, mean=text.mean)
         wanted = sorted(places)
         turn = transposition(places, wanted)
-        if product is not None:
-            product = replace(product, views=product.views + turn)
-        return Text(atom_code(code) + turn, tuple(wanted), ATOM, (code, tuple(places)), product)
+        return Text(atom_code(code) + turn, tuple(wanted), ATOM, (code, tuple(places)))
 
     def reduce(self, op: str, text: Text) -> Text:
         """Reduce all variables that are not in the result."""
@@ -112,16 +101,7 @@ class Sums(Body):
         if op in ("argmax", "argmin") and len(gone) > 1:
             sizes = ", ".join([*(size_code(self.sizes[a]) for a in axes), "-1"])
             return Text(f"np.{op}({text.at(ATOM)}.reshape({sizes}), axis=-1)", axes)
-        if op in ("max", "min") and self.short(text, gone):
-            places = ", ".join(map(str, gone)) + ("," if len(gone) == 1 else "")
-            return Text(f"{self.lowering.helper('folded')}(np.{op}imum, {text.code}, ({places}))", axes)
         return Text(f"np.{op}({text.code}{_axes(gone, len(text.axes))})", axes)
-
-    def short(self, text: Text, gone: list[int]) -> bool:
-        """Are the reduced axes so short that their entries are best taken one after the other?"""
-        sizes = [self.sizes[text.axes[i]] for i in gone]
-        known = [n for n in sizes if isinstance(n, int)]
-        return len(known) == len(sizes) and math.prod(known) <= MOST_ENTRIES and gone[-1] != len(text.axes) - 1
 
     # ---- sums
 
@@ -152,11 +132,10 @@ class Sums(Body):
             return None
         axes = tuple(a for a in text.axes if a in self.out)
         code = f"np.count_nonzero({text.code}{_axes(gone, len(text.axes))})"
-        if self.short(text, gone):
-            places = ", ".join(map(str, gone)) + ("," if len(gone) == 1 else "")
-            code = f"{self.lowering.helper('folded')}(np.add, {text.at(ATOM)}.view(np.int8), ({places}))"
         target = self.lowering.numpy_dtype(body.dtype)
-        return Text(f"{code}.astype({target})" if axes else f"{target}({code})", axes)
+        size = tidy(math.prod(self.sizes[text.axes[i]] for i in gone))
+        mean = size, f"np.mean({text.code}{_axes(gone, len(text.axes))}, dtype={target})"
+        return Text(f"{code}.astype({target})" if axes else f"{target}({code})", axes, mean=mean)
 
     def factors(self, body: ir.Scalar) -> tuple[list[Text], list[Text], bool]:
         """The factors of a product that are arrays, those that are numbers, and the sign."""
@@ -229,36 +208,29 @@ class Sums(Body):
         code, order = text.raw or (text.code, text.axes)
         rest = [x for x in order if x not in axes]
         where = sorted(order.index(x) for x in axes)
-        if len(rest) == 1 and rest[0] == order[-1] and len(order) > 1:
-            return Text(f"{self.lowering.helper('column_sums')}({code})", tuple(rest))
-        if where == [len(order) - 1] and len(order) > 1:
-            return self.arranged(f"{self.lowering.helper('row_sums')}({code})", rest)
-        return self.arranged(f"np.sum({code}{_axes(where, len(order))})", rest)
+        given, size = f"({code}{_axes(where, len(order))})", tidy(math.prod(self.sizes[x] for x in axes))
+        return replace(self.arranged(f"np.sum{given}", rest), mean=(size, f"np.mean{given}"))
 
     def matmul(self, a: Text, b: Text, batch: list[int], rows: list[int], columns: list[int], inner: list[int]) -> Text:
         if columns and (not rows or min(map(self.rank, columns)) < min(map(self.rank, rows))):
             a, b, rows, columns = b, a, columns, rows
-        left = self.matrix(a, batch, rows, inner)
+        order = [*batch, *rows, *columns]
+        given = (a.raw or (a.code, a.axes))[1]
+        if not batch and len(inner) == 1 and list(given) == [*rows, *inner]:  # NumPy takes stacks of rows as they are
+            left, whole = Text(*(a.raw or (a.code, ())), a.raw_level if a.raw else a.level), len(columns) < 2
+        else:
+            left, whole = self.matrix(a, batch, rows, inner), len(rows) < 2 and len(columns) < 2
         right = self.matrix(b, batch, inner, columns)
         if columns or not batch:
-            result = Text(f"{left.at(TIMES)} @ {right.at(UNARY)}", (), TIMES)
+            result = Text(f"{left.at(UNARY)} @ {right.at(UNARY)}", (), TIMES)
         else:
-            result = Text(f"({left.at(TIMES)} @ {right.at(ATOM)}[..., None])[..., 0]", (), ATOM)
-        order = [*batch, *rows, *columns]
-        product = None
-        if rows and columns:
-            shape: list[Extent] = [self.sizes[n] for n in batch]
-            shape += [tuple(self.sizes[n] for n in group) for group in (rows, columns)]
-            product = MatrixProduct(left.code, right.code, tuple(shape))
-        if len(rows) > 1 or len(columns) > 1:
-            sizes = f".reshape({', '.join(size_code(self.sizes[x]) for x in order)})"
-            result = Text(result.at(ATOM) + sizes, ())
-            product = product and replace(product, views=sizes)
+            result = Text(f"({left.at(UNARY)} @ {right.at(ATOM)}[..., None])[..., 0]", (), ATOM)
+        if not whole:
+            result = Text(f"{result.at(ATOM)}.reshape({', '.join(size_code(self.sizes[x]) for x in order)})", ())
         if order == sorted(order):
-            return Text(result.code, tuple(order), result.level, product=product)
+            return Text(result.code, tuple(order), result.level)
         turned = self.arranged(result.at(ATOM), order)
-        product = product and replace(product, views=product.views + transposition(order, sorted(order)))
-        return replace(turned, product=product)
+        return replace(turned, raw=(result.code, tuple(order)), raw_level=result.level)
 
     def rank(self, number: int) -> int:
         """Where a variable stands in the result; summed ones come last."""
@@ -268,27 +240,39 @@ class Sums(Body):
         """An array as a stack of matrices with grouped rows and columns."""
         source, given = x.raw or (x.at(ATOM), x.axes)
         code = atom_code(source)
+        flip = ".T" if not batch else ".swapaxes(-1, -2)"
         if list(given) == [*batch, *second, *first] and first and second:
-            flipped = self.grouped(code, batch, second, first)
-            return Text(flipped + (".T" if not batch else ".swapaxes(-1, -2)"), (), ATOM)
+            return Text(self.grouped(x, code, batch, second, first) + flip, (), ATOM)
         order = [*batch, *first, *second]
         if list(given) != order and len(first) > 1 and len(second) > 1 and given[-1] == first[-1]:
             # a copy is needed: one that keeps the last axis of the source last is faster, and its transpose is free
-            code = self.grouped(transposed(code, given, [*batch, *second, *first]), batch, second, first)
-            return Text(code + (".T" if not batch else ".swapaxes(-1, -2)"), (), ATOM)
+            return Text(
+                self.grouped(x, transposed(code, given, [*batch, *second, *first]), batch, second, first) + flip,
+                (),
+                ATOM,
+            )
         code = code if list(given) == order else transposed(code, given, order)
-        return Text(self.grouped(code, batch, first, second), tuple(order), ATOM)
+        return Text(self.grouped(x, code, batch, first, second), tuple(order), ATOM)
 
-    def grouped(self, code: str, batch: list[int], first: list[int], second: list[int]) -> str:
+    def grouped(self, x: Text, code: str, batch: list[int], first: list[int], second: list[int]) -> str:
+        """An array whose axes are in order, those of a group as one."""
         if len(first) < 2 and len(second) < 2:
             return code
         sizes = [size_code(self.sizes[n]) for n in batch]
+        open_ = True  # NumPy finds one of the sizes itself
         for group in (first, second):
-            if group:
-                sizes.append(_product([size_code(self.sizes[n]) for n in group]))
-        if "windows(" in code and not batch:
-            return self.lowering.side_by_side(code, sizes)
-        return f"{code}.reshape({', '.join(sizes)})"
+            known = [size_code(self.sizes[n]) for n in group]
+            sizes += ["-1" if open_ and len(group) > 1 and not _number(known) else _product(known)] if group else []
+            open_ = open_ and sizes[-1:] != ["-1"]
+        made = f"{code}.reshape({', '.join(sizes)})"
+        if x.windows is None or batch:
+            return made
+        key = (x.windows, tuple(self.sizes[n] for n in sorted(variables(x.windows))), tuple(sizes))
+        return self.lowering.side_by_side(key, made)
+
+
+def _number(sizes: list[str]) -> bool:
+    return all(size.isdigit() for size in sizes)
 
 
 def _product(sizes: list[str]) -> str:

@@ -23,14 +23,6 @@ DTYPES = {"f16": "np.float32", "bf16": "np.float32", "f32": "np.float32", "f64":
 RESULTS = {"i32": "np.int32", "f16": "np.float16"}
 
 
-def result(node: ir.Tensor, code: str) -> str:
-    """A value as a caller gets it: in the dtype that it has in the spec."""
-    dtype = RESULTS.get(node.dtype)
-    if dtype is None:
-        return code
-    return f"{atom_code(code)}.astype({dtype})" if node.shape else f"{dtype}({code})"
-
-
 class CannotLower(Exception):
     """Something that this backend cannot do; the caller shows the spec line."""
 
@@ -38,24 +30,6 @@ class CannotLower(Exception):
         self.what = what
         self.span = getattr(node, "span", NOWHERE)
         super().__init__(what)
-
-
-@dataclass(frozen=True)
-class MatrixProduct:
-    """How a product of matrices is written when its result has a place: `np.matmul(left, right, out=place) + views`.
-
-    `np.dot` starts sooner; it wants a place without gaps and knows no stacks of matrices.
-    """
-
-    left: str
-    right: str
-    #: of the result, before the views; axes that are one have the sizes of all of them
-    shape: tuple[Extent, ...]
-    views: str = ""
-
-    def text(self, place: str) -> str:
-        function = "np.dot" if len(self.shape) == 2 and place.startswith("space(") else "np.matmul"
-        return f"{function}({self.left}, {self.right}, out={place}){self.views}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +41,12 @@ class Text:
     level: int = ATOM
     #: the same array before its axes were brought into order
     raw: tuple[str, tuple[int, ...]] | None = None
-    product: MatrixProduct | None = None
+    #: how tightly that binds
+    raw_level: int = ATOM
+    #: the windows of an array that the code is
+    windows: ir.Read | None = None
+    #: how the sum that the code is, divided by this size, is written
+    mean: tuple[Size, str] | None = None
     #: the same array without the minus that the code begins with, or that a factor has
     positive: Text | None = None
 

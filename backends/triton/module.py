@@ -26,15 +26,14 @@ from dslc.backends.triton.stepping import step_functions
 from dslc.backends.triton.text import POINTER, symbols
 from dslc.backends.triton.torch_module import module_parts
 
-from dslc import pipeline
 from dslc.check import program as p
-from dslc.incremental.derive import NoStep
 from dslc.ir import nodes as ir
 from dslc.ir.build import Unit
-from dslc.ir.interning import compilation
+from dslc.ir.interning import compilation, within
 from dslc.kernels.narrow import HALVES, OPEN
 from dslc.kernels.prepare import prepared
 from dslc.pipeline import Lowered
+from dslc.program import Program
 from dslc.quoting import docstring, literal
 from dslc.source import NOWHERE
 from dslc.weights.text import FILES
@@ -42,20 +41,22 @@ from dslc.weights.text import IMPORTS as FILE_IMPORTS
 
 
 def generate(
-    model: p.Instance, train: p.TrainProgram | None, optimizer: p.Instance | None, source: str, dtype: str = "f32",
-    atomic: bool = False, registry: Registry | None = None,
-) -> str:  # fmt: skip
+    program: Program, source: str, dtype: str = "f32", atomic: bool = False, registry: Registry | None = None
+) -> str:
     """The text of the module of a model, with training when the spec has a `train` for it.
 
     A given registry holds the kernels afterwards, and before that what was chosen for some of them.
     """
     registry = registry or Registry(dtype, atomic)
+    model, train, optimizer = program.model, program.train, program.optimizer
     tensors = [*model.inputs, *(train.instance.inputs if train is not None else ())]
     OPEN_SIZES.set(frozenset(name for x in tensors for size in x.shape for name in symbols(size)))
-    unit, functions, tables = host_functions(registry, model, train)
+    unit, functions, tables = host_functions(registry, program)
     random = any(f.name == "loss_grad_metrics" and f.host.random for f in functions)
-    with compilation():
-        functions += stepped(registry, model)
+    if program.step is not None:
+        step, nodes = program.step
+        with within(nodes):
+            functions += step_functions(registry, model, step)
     with compilation():
         made = module_parts(registry, model, functions[0].host.random)
     functions += made[0]
@@ -87,34 +88,20 @@ def generate(
     return "\n".join(header) + f"\n\n\n{body}\n"
 
 
-def host_functions(
-    registry: Registry, model: p.Instance, train: p.TrainProgram | None
-) -> tuple[Unit, list[Function], list[str]]:
-    """The functions that launch the kernels of a model and of its training, and the tables of its parameters.
-
-    A value has the name and the line of its statement in each function, whatever another one calls it.
-    """
-    with compilation():
-        program = pipeline.forward(model)
-        functions = [forward_function(registry, model, program)]
-        tables = [parameter_table(registry, program.unit), *init_functions(registry, program.unit)]
-    if train is not None:
-        with compilation():
-            program = pipeline.training(train)
-            functions.append(gradient_function(registry, train, program))
-            tables = [parameter_table(registry, program.unit), *init_functions(registry, program.unit)]
-        with compilation():
-            functions.append(evaluation_function(registry, train, pipeline.evaluation(train)))
-    return program.unit, functions, tables
-
-
-def stepped(registry: Registry, model: p.Instance) -> list[Function]:
-    """The functions that run a sequence model one position at a time, where it can be run so."""
-    try:
-        program = pipeline.stepping(model)
-    except NoStep:
-        return []
-    return step_functions(registry, model, program)
+def host_functions(registry: Registry, program: Program) -> tuple[Unit, list[Function], list[str]]:
+    """The functions that launch the kernels of a model and of its training, and the tables of its parameters."""
+    with program.forward.open() as lowered:
+        unit = lowered.unit
+        functions = [forward_function(registry, program.model, lowered)]
+        tables = [parameter_table(registry, unit), *init_functions(registry, unit)]
+    if program.train is not None and program.gradient is not None and program.evaluation is not None:
+        with program.gradient.open() as lowered:
+            unit = lowered.unit
+            functions.append(gradient_function(registry, program.train, lowered))
+            tables = [parameter_table(registry, unit), *init_functions(registry, unit)]
+        with program.evaluation.open() as lowered:
+            functions.append(evaluation_function(registry, program.train, lowered))
+    return unit, functions, tables
 
 
 #: kernels of the library that the host launches: the types of their arguments ("*" is a tensor of floats), and blocks

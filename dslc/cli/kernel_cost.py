@@ -34,11 +34,13 @@ def kernel_report(
     from dslc.diagnostics.report import SpecError
     from dslc.ir.build import Refusal
     from dslc.pipeline import trained
+    from dslc.program import Program
 
     registry = Registry(dtype)
     try:
-        unit, functions, _ = host_functions(registry, model, train)
-        text = generate(model, train, optimizer_of(checked, train), spec.name, dtype) if resources else ""
+        program = Program(model, train, optimizer_of(checked, train))
+        unit, functions, _ = host_functions(registry, program)
+        text = generate(program, spec.name, dtype) if resources else ""
     except (Refusal, NoDerivative, CannotLower) as reason:
         span = reason.span if reason.span is not None and reason.span.source.text else model.span
         raise SpecError([refusal(reason, span, "triton")]) from reason

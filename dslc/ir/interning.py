@@ -62,7 +62,19 @@ def compilation() -> Iterator[None]:
 
     All that works on a program (passes, gradients, backends) must run in the compilation that built it.
     """
-    token = _table.set(Table(most=MOST_NODES))
+    with within(new_table()):
+        yield
+
+
+def new_table() -> Table:
+    """The nodes of a compilation that has not begun."""
+    return Table(most=MOST_NODES)
+
+
+@contextmanager
+def within(table: Table) -> Iterator[None]:
+    """Go on with the compilation that some nodes belong to."""
+    token = _table.set(table)
     try:
         yield
     finally:

@@ -13,6 +13,7 @@ from dslc.cost import costs, total
 from dslc.frontend import check_text
 from dslc.ir import nodes as ir
 from dslc.passes.transform import everything
+from dslc.program import Program
 
 SPEC = """
 layer block(x: [N, E]) -> y: [N, E]:
@@ -40,7 +41,7 @@ def compiled(text: str) -> tuple[dict[str, Any], pipeline.Lowered]:
     model, train = choose(checked)
     assert train is not None
     space: dict[str, Any] = {}
-    exec(generate(model, train, optimizer_of(checked, train), "deep.dsl", "f64"), space)
+    exec(generate(Program(model, train, optimizer_of(checked, train)), "deep.dsl", "f64"), space)
     return space, pipeline.training(train)
 
 

@@ -1,4 +1,4 @@
-"""How generated NumPy modules read: short, nothing computed in vain, blocks that change nothing."""
+"""How generated NumPy modules read: short, nothing computed in vain."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from dslc.backends.numpy import blocks
 from shipped import text_of
 
 from dslc.compiler import compile_text
 from tests.backends.test_numpy_specs import (
-    test_the_module_of_a_spec_agrees_with_the_interpreter_alone_and_in_threads as agrees,
+    test_the_module_of_a_spec_agrees_with_the_interpreter as agrees,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -65,19 +64,6 @@ def test_lines_come_with_the_spec_line(path: str) -> None:
     assert not any(word in text for word in ("tmp", "temp0", "var_"))
 
 
-@pytest.mark.wide(3)
-@pytest.mark.parametrize(
-    "path",
-    ["specs/mlp/mlp.dsl", "specs/convolution/cnn.dsl", "specs/graph/gat.dsl", "specs/recurrent/lstm.dsl",
-     "specs/transformer/encoder_decoder.dsl", "specs/linear/poisson.dsl"],
-)  # fmt: skip
-def test_blocks_of_rows_change_nothing(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "LEAST_SIZE", 0)
-    monkeypatch.setattr(blocks, "LEAST_WORK", 0)
-    assert "in row_blocks(" in compile_text(ROOT / path).split("def train_step")[0]
-    agrees(path, tmp_path)
-
-
 def test_the_manifest_has_formulas() -> None:
     space: dict[str, object] = {}
     exec(text_of("specs/mlp/mlp.dsl"), space)
@@ -104,10 +90,10 @@ def comment_above(text: str, start: str) -> str:
         ("specs/mlp/mlp.dsl", "d_dense2_h = ", "gradient of dense.dsl:8 "),
         ("specs/mlp/mlp.dsl", "d_dense2_y = ", "gradient of mlp.dsl:5 "),
         ("specs/convolution/cnn.dsl", "d_conv_block2_x_grouped = ", "gradient of convolution.dsl:114 "),
-        ("specs/convolution/cnn.dsl", "d_conv2d_y[rows] = ", "gradient of cnn.dsl:4 "),
-        ("specs/convolution/cnn.dsl", "d_conv_block_conv2d_b = ", "gradient of convolution.dsl:32 "),
+        ("specs/convolution/cnn.dsl", "d_conv2d_y = ", "gradient of cnn.dsl:4 "),
+        ("specs/convolution/cnn.dsl", 'grads["conv_block.conv2d.b"] = ', "gradient of convolution.dsl:32 "),
         ("specs/transformer/gpt.dsl", "d_dense_y = ", "gradient of attention.dsl:114 "),
-        ("specs/transformer/gpt.dsl", "d_attention_v[rows] = ", "gradient of attention.dsl:13 "),
+        ("specs/transformer/gpt.dsl", "d_attention_v = ", "gradient of attention.dsl:13 "),
         # computed once more, and no gradient
         ("specs/transformer/gpt.dsl", "attention_a = ", "attention.dsl:12 "),
     ],
@@ -117,7 +103,7 @@ def test_a_gradient_stands_below_the_line_that_it_differentiates(path: str, star
 
 
 def test_the_line_of_a_scan_comes_with_its_file() -> None:
-    assert "for t in range(8):  # recurrent.dsl:28\n" in text_of("specs/recurrent/gru.dsl")
+    assert re.search(r"# recurrent.dsl:28 [^#]*\n    for t in range\(8\):\n", text_of("specs/recurrent/gru.dsl"))
 
 
 @pytest.mark.parametrize(
@@ -131,8 +117,8 @@ def test_known_numbers_are_the_decimals_that_people_mean(path: str, number: str)
 
 def test_gradients_of_parameters_have_their_names_inside_layers_too() -> None:
     text = text_of("specs/transformer/gpt.dsl")
-    assert 'layer_norm.scale"] = team.total(d_layer_norm_scale)' in text
-    assert 'layer_norm2.scale"] = team.total(d_layer_norm2_scale)' in text
+    assert re.search(r'grads\[f"[^"]*\.layer_norm\.scale"\] = \(?\s*\(d_layer_norm_y \*', text)
+    assert re.search(r'grads\[f"[^"]*\.layer_norm2\.scale"\] = \(?\s*\(d_layer_norm2_y \*', text)
 
 
 def test_a_slice_is_a_part_and_no_transposition() -> None:
@@ -142,15 +128,15 @@ def test_a_slice_is_a_part_and_no_transposition() -> None:
 def test_the_loop_back_adds_up_no_deviations_and_takes_no_root_twice() -> None:
     text = text_of("specs/transformer/gpt.dsl")
     back = text.split("reversed(range(")[1].split("\ndef ")[0]
-    assert not re.search(r"row_sums\(\w+(\[rows\])? - ", back)
-    for block in back.split("in row_blocks(")[1:]:
-        roots = re.findall(r"np\.sqrt\(([^()]*)\)", block.split("\n        # ")[0])
-        assert len(roots) == len(set(roots))
+    assert not re.search(r"np\.sum\(\w+ - ", back)
+    roots = re.findall(r"np\.sqrt\(([^()]*)\)", back)
+    assert roots and len(roots) == len(set(roots))
 
 
 def test_products_of_sizes_are_not_multiplied_out() -> None:
     text = text_of("specs/convolution/resnet.dsl")
-    assert 'out=space("down_block1_conv2d_y", N*((H + 1) // 2)*((W + 1) // 2), 32)' in text
+    assert "np.mean(down_block1_conv2d_y, axis=(0, 1, 2))" in text
+    assert "N*((H + 1) // 2)*((W + 1) // 2)" in text
 
 
 @pytest.mark.parametrize(
@@ -164,9 +150,8 @@ def test_formulas_have_no_signs_brackets_and_commas_to_spare(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [*READ, "specs/convolution/resnet.dsl", "specs/transformer/encoder_decoder.dsl"])
-def test_names_and_slots_have_no_numbers_to_tell_them_apart(path: str) -> None:
+def test_names_have_no_numbers_to_tell_them_apart(path: str) -> None:
     text = text_of(path).split("# ---- what")[0]
-    assert not re.search(r'space\("[^"]*\(\d+\)"', text)
     assert not re.search(r"^ *\w+[a-zA-Z]_\d+ = ", text, re.MULTILINE)
 
 
@@ -187,11 +172,11 @@ def test_init_has_the_initialisers_of_the_table_alone() -> None:
 
 
 def test_what_the_loss_needs_is_no_gradient() -> None:
-    text = text_of("specs/convolution/cnn.dsl").split("def loss_grad_metrics_of_rows")[1]
+    text = text_of("specs/convolution/cnn.dsl").split("def loss_grad_metrics")[1]
     assert "gradient of" not in text.split("grads = {}")[0]
 
 
 def test_a_step_calls_the_helpers_of_the_whole_sequence() -> None:
     text = text_of("specs/transformer/gpt.dsl").split("\ndef step(")[1].split("\ndef ")[0]
-    assert "feed_forward_x = gelu(dense_y)" in text
+    assert "feed_forward_x = dense_y * normal_cdf(dense_y)" in text
     assert "erfc(" not in text

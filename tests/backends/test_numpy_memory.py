@@ -61,31 +61,6 @@ def test_results_are_not_overwritten_by_later_calls(case: tuple[str, ModuleType]
     assert all(same(a, b) for a, b in zip(held, (forward, loss, grads), strict=True))
 
 
-def test_what_a_space_held_before_does_not_matter(case: tuple[str, ModuleType]) -> None:
-    path, m = case
-    params = m.init(0)
-    values = inputs_of(m, data(path, 1))
-    _, fresh, _, _ = m.loss_grad_metrics(params, *values)
-    space = m.Space()
-    m.loss_grad_metrics(params, *inputs_of(m, data(path, 2)), space=space)
-    for slot in space.slots.values():
-        slot[:] = 0xFF  # NaN
-    _, again, _, _ = m.loss_grad_metrics(params, *values, space=space)
-    assert same(copied(fresh), copied(again))
-    assert all(np.isfinite(g).all() for g in again.values())
-
-
-def test_batches_of_other_sizes_share_a_space(case: tuple[str, ModuleType]) -> None:
-    path, m = case
-    params = m.init(0)
-    space = m.Space()
-    for count in (3, N, 1, 4):
-        values = [x[:count] for x in data(path, count)]
-        expected = m.loss_grad_metrics(params, *inputs_of(m, values))
-        found = m.loss_grad_metrics(params, *inputs_of(m, values), space=space)
-        assert same(copied(expected[1]), copied(found[1]))
-
-
 def test_calls_in_several_threads_do_not_meet(case: tuple[str, ModuleType]) -> None:
     path, m = case
     params = m.init(0)

@@ -29,7 +29,7 @@ def compiled(folder: Path, dtype: str) -> tuple[str, ModuleType]:
 
 def test_values_that_need_it_share_one_call(tmp_path: Path) -> None:
     text, _ = compiled(tmp_path, "f32")
-    body = text.split("def forward_of_rows(")[1].split("\ndef ")[0]
+    body = text.split("def forward(")[1].split("\ndef ")[0]
     assert body.count("normal_cdf(x)") == 1 and "erfc(x" not in body and "x * normal_cdf_x" in body
 
 
@@ -68,12 +68,12 @@ model m(x: f32[N, K]) -> (y: [K, N], z: [N, K]):
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-def test_gelu_has_one_function_where_nothing_else_needs_the_normal_distribution(tmp_path: Path, dtype: str) -> None:
+def test_gelu_is_a_number_times_its_chance(tmp_path: Path, dtype: str) -> None:
     file = tmp_path / "turned.dsl"
     file.write_text(TURNED, encoding="utf-8")
     text = compile_text(file, dtype=dtype)
-    body = text.split("def forward_of_rows(")[1].split("\ndef ")[0]
-    assert "gelu(x" in body and "normal_cdf" not in body
+    body = text.split("def forward(")[1].split("\ndef ")[0]
+    assert "product_x * normal_cdf(product_x)" in body and "erfc" not in body
     module = ModuleType("compiled")
     exec(compile(text, "compiled.py", "exec"), module.__dict__)
     rng = np.random.default_rng(0)
@@ -86,15 +86,3 @@ def test_gelu_has_one_function_where_nothing_else_needs_the_normal_distribution(
             tolerance = 3e-6 if dtype == "f32" else 1e-13
             np.testing.assert_allclose(found["y"], (exact * ndtr(exact)).T, rtol=tolerance)
             np.testing.assert_allclose(found["z"], 2 * exact * ndtr(2 * exact), rtol=tolerance)
-
-
-def test_gelu_may_put_its_result_where_its_argument_lies(tmp_path: Path) -> None:
-    file = tmp_path / "turned.dsl"
-    file.write_text(TURNED, encoding="utf-8")
-    module = ModuleType("compiled")
-    exec(compile(compile_text(file), "compiled.py", "exec"), module.__dict__)
-    x = np.linspace(-12, 6, 1000, dtype=np.float32)
-    exact = x.astype(np.float64) * ndtr(x.astype(np.float64))
-    with np.errstate(over="ignore"):
-        assert module.gelu(x, out=x) is x
-    np.testing.assert_allclose(x, exact, rtol=3e-6)

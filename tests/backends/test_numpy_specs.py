@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -27,17 +25,9 @@ ROUNDED = {"augmented", "mc_dropout", "flow"}
 SETTINGS: dict[str, dict[str, object]] = {"gpt12": {"vocabulary": 7, "context": 64, "width": 4, "heads": 2}}
 
 
-def teams(module: ModuleType) -> Iterator[int]:
-    """Let a module share its rows among ever more threads, however small its work; without rows it stays alone."""
-    module.LEAST_WORK = 0  # type: ignore[attr-defined]
-    for size in (1, 2, 3):
-        module.THREADS = size  # type: ignore[attr-defined]
-        yield size
-
-
 @pytest.mark.wide(3)
 @pytest.mark.parametrize("path", SPECS)
-def test_the_module_of_a_spec_agrees_with_the_interpreter_alone_and_in_threads(path: str, tmp_path: Path) -> None:
+def test_the_module_of_a_spec_agrees_with_the_interpreter(path: str, tmp_path: Path) -> None:
     settings = SETTINGS.get(Path(path).stem, {})
     checked = check_file(ROOT / path, settings)
     assert checked.program is not None
@@ -56,12 +46,10 @@ def test_the_module_of_a_spec_agrees_with_the_interpreter_alone_and_in_threads(p
     state = [separate(unit, inputs, unit.states)] if unit.states else []
     with np.errstate(all="ignore"):
         expected = Interpreter(inputs, sizes).run(dict(program.stages)["stabilise"])
-        outputs = {size: module.forward(params, *data, *state) for size in teams(module)}
-    for size, found in outputs.items():
-        found = found if isinstance(found, dict) else dict.fromkeys(expected, found)
-        for name, value in expected.items():
-            text = f"{name} of {size} threads"
-            np.testing.assert_allclose(found[name], value, rtol=tolerance, atol=tolerance, err_msg=text)
+        found = module.forward(params, *data, *state)
+    found = found if isinstance(found, dict) else dict.fromkeys(expected, found)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=tolerance, atol=tolerance, err_msg=name)
 
     if train is None:
         return
@@ -75,17 +63,15 @@ def test_the_module_of_a_spec_agrees_with_the_interpreter_alone_and_in_threads(p
         data = [inputs[k] for k, x in unit.inputs.items() if x.role == "input"]
         state = [separate(unit, inputs, unit.states)] if unit.states else []
         params = separate(unit, inputs, unit.params)
-        results = {size: module.loss_grad_metrics(params, *data, *state) for size in teams(module)}
+        loss, by_name, _, states = module.loss_grad_metrics(params, *data, *state)
         next_states = {k: v for k, v in wanted.items() if k.startswith(pipeline.STATE)}
         updated = separate(unit, {k.removeprefix(pipeline.STATE): v for k, v in next_states.items()}, unit.states)
     gradients = separate(unit, wanted, trained)
-    for size, (loss, by_name, _, states) in results.items():
-        np.testing.assert_allclose(loss, wanted["loss"], rtol=tolerance)
-        assert set(by_name) == set(gradients)
-        for name, value in {**gradients, **updated}.items():
-            text = f"{name} of {size} threads"
-            given = by_name[name] if name in by_name else states[name]
-            np.testing.assert_allclose(given, value, rtol=tolerance, atol=tolerance, err_msg=text)
+    np.testing.assert_allclose(loss, wanted["loss"], rtol=tolerance)
+    assert set(by_name) == set(gradients)
+    for name, value in {**gradients, **updated}.items():
+        given = by_name[name] if name in by_name else states[name]
+        np.testing.assert_allclose(given, value, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
 def test_a_module_runs_without_dslc(tmp_path: Path) -> None:

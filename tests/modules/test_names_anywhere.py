@@ -38,7 +38,7 @@ train m(x: f32[{0}, 4], {1}: f32[{0}, 3], target: f32[{0}, 3]):
 @pytest.mark.parametrize(
     ("size", "name"),
     [("np", "params"), ("range", "opt"), ("seed", "sum"), ("entry", "sgd_update"), ("N", "N_all"),
-     ("params", "params_"), ("id", "stored"), ("team", "space"), ("grads", "loss"), ("math", "forward_of_rows")],
+     ("params", "params_"), ("id", "stored"), ("refuse", "forward"), ("grads", "loss"), ("math", "found")],
 )  # fmt: skip
 def test_inputs_and_sizes_have_any_name_on_numpy(size: str, name: str, tmp_path: Path) -> None:
     module = module_of(INPUT_AND_SIZE.format(size, name), "numpy", tmp_path)
@@ -76,7 +76,7 @@ own_update m BLOCK BLOCK_ROWS KERNEL TENSORS ORDER INPUTS OUTPUTS Module Apply c
 programs default_device gradient_norm adjoint row_mask base x_ptr y_kernel batch_size N_size params_ np_ d_x d_w total
 w2 x2 l i options inputs results
 """
-RUNTIME = sorted({*names.OWN, *names.CHECKS, *text.HOST, *frame.RESERVED})
+RUNTIME = sorted({*names.OWN, *text.HOST, *frame.RESERVED})
 #: words of the language, and those that the specs here have themselves
 KEYWORDS = {"reversed", "param", "state", "training"}
 OF_THE_SPEC = {"x", "w", "N", "n", "k"}

@@ -7,6 +7,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -216,34 +217,29 @@ class Case:
         return scaled(self.program.text, dtypes), slopes
 
     def check_calls(self, whose: str, module: ModuleType, more: Mapping[str, Array], slopes: Mapping[str, Any]) -> None:
-        """A module with one thread and with two; memory that it keeps for later calls is spoilt after each of them."""
+        """The calls of a module; its arguments are spoilt after each of them, in which no result may lie."""
         data = [self.values[n] for n, x in self.inputs.items() if x.role == "input"]
         params = by_path(self.unit, {n: self.values[n] for n, x in self.inputs.items() if x.role == "param"})
         states = by_path(self.unit, {n: self.values[n] for n, x in self.inputs.items() if x.role == "state"})
         given = [{**params, **more}, *data, *([states] if states else [])]
         updates = by_path(self.unit, self.machine().run(self.unit.updates))
         outputs = self.machine().run(build(self.model).outputs)
-        module.LEAST_WORK = 0  # type: ignore[attr-defined]
-        space = {}
-        if "space" in inspect.signature(module.loss_grad_metrics).parameters:
-            space = {"space": module.Space()}
-            module.Space.free.append(space["space"])
-        for threads in (1, 2):
-            module.THREADS = threads  # type: ignore[attr-defined]
-            who = f"{whose}, threads: {threads}"
-            loss, grads, _, next_states = called(module.loss_grad_metrics, *given, seed=self.program.seed, **space)
-            self.same(loss, "", who)
-            assert grads.keys() == given[0].keys(), who
-            for name, slope in grads.items():
-                close(slope, slopes[name], 1e-9 * self.scale, f"gradient by {name}: {who}")
-            for name, value in updates.items():
-                np.testing.assert_allclose(next_states[name], value, rtol=1e-9, atol=1e-9, err_msg=f"{name}: {who}")
-            found = called(module.forward, *given, seed=self.program.seed)
-            spoil(module)
-            found = found if isinstance(found, dict) else dict.fromkeys(outputs, found)
-            for name, value in outputs.items():
-                size = float(np.abs(value).max(initial=1.0))
-                close(found[name], value, 1e-9 * size, f"{name} of forward: {who}")
+        before = deepcopy(given)
+        loss, grads, _, next_states = called(module.loss_grad_metrics, *before, seed=self.program.seed)
+        spoil(before)
+        self.same(loss, "", whose)
+        assert grads.keys() == given[0].keys(), whose
+        for name, slope in grads.items():
+            close(slope, slopes[name], 1e-9 * self.scale, f"gradient by {name}: {whose}")
+        for name, value in updates.items():
+            np.testing.assert_allclose(next_states[name], value, rtol=1e-9, atol=1e-9, err_msg=f"{name}: {whose}")
+        before = deepcopy(given)
+        found = called(module.forward, *before, seed=self.program.seed)
+        spoil(before)
+        found = found if isinstance(found, dict) else dict.fromkeys(outputs, found)
+        for name, value in outputs.items():
+            size = float(np.abs(value).max(initial=1.0))
+            close(found[name], value, 1e-9 * size, f"{name} of forward: {whose}")
 
     def check_second_order(self) -> None:
         """The derivative of the gradient along a direction is that of torch."""
@@ -312,14 +308,13 @@ def scaled(text: str, dtypes: Mapping[str, str]) -> str:
     return text[: head.start()] + given(head[0]) + lines + text[head.end() : train] + given(text[train:])
 
 
-def spoil(module: ModuleType) -> None:
-    """Fill the memory that a module keeps for later calls with NaN: no result may lie in it, no call may read it."""
-    spaces = list(module.Space.free) if hasattr(module, "Space") else []
-    while spaces:
-        space = spaces.pop()
-        spaces += space.others.values()
-        for slot in space.slots.values():
-            slot[:] = 0xFF
+def spoil(given: Any) -> None:
+    """Fill arrays in lists and dictionaries with what cannot be right."""
+    for value in given.values() if isinstance(given, dict) else given:
+        if isinstance(value, np.ndarray):
+            value.fill(np.nan if value.dtype.kind == "f" else -1)
+        else:
+            spoil(value)
 
 
 def close(found: Any, expected: Any, atol: float, what: str) -> None:

@@ -1,0 +1,104 @@
+"""The arguments of a generated function: how they are checked, and what their parts are called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dslc.backends.numpy.function import ModuleText
+from dslc.backends.numpy.names import argument
+from dslc.backends.numpy.parameters import one_of
+from dslc.backends.numpy.statement import Lowering
+from dslc.backends.numpy.text import DTYPES, size_code
+
+from dslc.guards import fitting, promises
+from dslc.ir import nodes as ir
+from dslc.ir.build import Unit
+from dslc.passes.transform import everything
+from dslc.pipeline import Lowered
+from dslc.program import Entry
+from dslc.quoting import quoted
+from dslc.sizes import Symbol, show
+
+
+def symbols(unit: Unit) -> dict[str, tuple[str, int]]:
+    """Where each symbolic size can be read off, as the module calls them: input and axis."""
+    found: dict[str, tuple[str, int]] = {}
+    for name, node in unit.inputs.items():
+        if node.role == "input":
+            for axis, size in enumerate(node.shape):
+                if isinstance(size, Symbol):
+                    found.setdefault(argument(size.name), (argument(name), axis))
+    return found
+
+
+@dataclass
+class Prepared:
+    """A lowering whose inputs have names, the arguments, and the lines that check them and name what they hold."""
+
+    low: Lowering
+    arguments: list[str]
+    prologue: list[str]
+
+
+def prepare(text: ModuleText, entry: Entry, program: Lowered) -> Prepared:
+    unit, roots = program.unit, list(program.outputs.values())
+    low = Lowering(text.dtype)
+    where = symbols(unit)
+    inputs = [(n, x) for n, x in unit.inputs.items() if x.role == "input"]
+    states = [(n, x) for n, x in unit.inputs.items() if x.role == "state"]
+    arguments = ["params", *(argument(n) for n, _ in inputs)]
+    low.taken |= {*where, *arguments}
+    prologue = fitting(unit, bool(states), "FLOAT" if text.half else "DTYPE")
+    for name, node in inputs:
+        low.names[node] = argument(name)
+        prologue.append(f"{argument(name)} = {checked(text, low, name, node)}")
+    prologue += [f"{symbol} = {name}.shape[{axis}]" for symbol, (name, axis) in where.items()]
+    prologue += promises(unit, entry.instance, size_code, argument)
+    if states:
+        arguments.append("state")
+        bind(low, unit, "state", states)
+    if uses_random(roots):
+        arguments.append("seed=0")
+    prologue += widened(text, roots)
+    bind_params(low, unit, roots)
+    return Prepared(low, arguments, prologue)
+
+
+def checked(text: ModuleText, low: Lowering, name: str, node: ir.Input) -> str:
+    """The text of an argument after its dtype and shape were compared."""
+    shape = ", ".join(quoted(show(s)) if not isinstance(s, int) else f"{s}" for s in node.shape)
+    shape += "," if len(node.shape) == 1 else ""
+    dtype = low.numpy_dtype(node.dtype) if node.dtype in ("float", "f32") else DTYPES[node.dtype]
+    if text.half and node.dtype in ("float", "f32") and node.shape:
+        return f'entry("{name}", {argument(name)}, DTYPE, ({shape})).astype(FLOAT)'
+    given = f'entry("{name}", {argument(name)}, {dtype}, ({shape}))'
+    return f"{low.helper(f'as_{node.dtype}')}({given})" if node.dtype in ("f16", "bf16") else given
+
+
+def uses_random(roots: Sequence[ir.Node]) -> bool:
+    nodes = everything({str(k): x for k, x in enumerate(roots)})
+    return any(isinstance(s, ir.Rand) for node in nodes for b in ir.bodies(node) for s in ir.scalars(b))
+
+
+def bind(low: Lowering, unit: Unit, table: str, inputs: Sequence[tuple[str, ir.Input]]) -> None:
+    """How parameters or states are written: as entries of their table, in loops by the number of the layer."""
+    for path, node in inputs:
+        code = one_of(table, unit, path) if path in unit.layers else f'{table}["{path}"]'
+        if node.dtype in ("f16", "bf16"):
+            code = f"{low.helper(f'as_{node.dtype}')}({code})"
+        if path in unit.layers:
+            low.layers.stars[node] = code
+        else:
+            low.names[node] = code
+
+
+def bind_params(low: Lowering, unit: Unit, roots: Sequence[ir.Node]) -> None:
+    needed = {x for x in ir.schedule(tuple(roots)) if isinstance(x, ir.Input) and x.role == "param"}
+    bind(low, unit, "params", [(path, x) for path, x in unit.inputs.items() if x in needed])
+
+
+def widened(text: ModuleText, roots: Sequence[ir.Node]) -> list[str]:
+    """Parameters that are kept in 16 bits are computed with in 32."""
+    needed = any(isinstance(x, ir.Input) and x.role == "param" for x in ir.schedule(tuple(roots)))
+    return ["params = {name: value.astype(FLOAT) for name, value in params.items()}"] if text.half and needed else []

@@ -1,0 +1,13 @@
+"""What NumPy needs of a program before it is written: its own functions, and floats where floats are meant."""
+
+from __future__ import annotations
+
+from dslc.backends.numpy.floats import use_floats
+from dslc.backends.numpy.normal import use_normal
+
+from dslc.ir import nodes as ir
+from dslc.passes.transform import Outputs
+
+
+def prepared(outputs: Outputs) -> dict[str, ir.Tensor]:
+    return use_floats(use_normal(outputs))
