@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dslc.weights.text import FILES as FILES
+from dslc.weights.text import FILES as _FILES
+
+#: the functions for files, as a module joins them: those that read, and those that write
+STORED, FILES = _FILES[: _FILES.index("def write_arrays(")], _FILES[_FILES.index("def write_arrays(") :]
 
 SAVE = '''
 def save(params, path):
@@ -13,7 +16,7 @@ def save(params, path):
 
 def load(path):
     """Read parameters from a safetensors or .npz file; names and shapes must be those of this model."""
-    return stored(path, PARAMS, PARAMS, DTYPE)
+    return {name: x.astype(DTYPE) for name, x in read_known(path, PARAMS).items()}
 '''
 
 SAVE_WITH_STATE = '''
@@ -25,17 +28,12 @@ def save(params, path, state=None):
 
 def load(path):
     """Read parameters from a safetensors or .npz file; names and shapes must be those of this model."""
-    return stored(path, PARAMS, {**PARAMS, **STATE}, DTYPE)
+    found = read_known(path, {**PARAMS, **STATE})
+    return {name: found[name].astype(DTYPE) for name in PARAMS}
 
 
 def load_state(path):
     """Read the states that stand beside the parameters in a file."""
-    return stored(path, STATE, {**PARAMS, **STATE}, FLOAT)
-'''
-
-STORED = '''
-def stored(path, wanted, known, dtype):
-    """Some arrays of a file that must hold all that are known, and nothing else."""
-    found = read_known(path, known)
-    return {name: found[name].astype(dtype) for name in wanted}
+    found = read_known(path, {**PARAMS, **STATE})
+    return {name: found[name].astype(FLOAT) for name in STATE}
 '''

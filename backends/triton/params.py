@@ -64,7 +64,7 @@ def file_arrays(path, tensors):
         elif str(path).endswith(".npz"):
             arrays[name] = value.float().numpy()
         else:
-            arrays[name] = value.view(torch.int16).numpy().view(np.uint16)
+            arrays[name] = value.view(torch.int16).numpy().view("V2")
     return arrays
 '''
 

@@ -1,9 +1,14 @@
-"""Files of weights, safetensors and .npz, read and written with NumPy and Python alone; modules carry this text."""
+"""Files of weights, safetensors and .npz, read and written with NumPy and Python alone; modules carry the second half.
+
+What a module reads must be its own weights, as a table has them. The first half is for files of others, where headers
+alone tell what is there, and for more words about files that do not fit.
+"""
 
 import io
 import json
 import math
 import os
+import tempfile
 import zipfile
 
 import numpy as np
@@ -21,26 +26,6 @@ def refuse_bomb(path, length):
     """A few bytes may unpack to very many: where nothing tells how many to expect, there is a bound."""
     if length > max(2**28, 100 * os.path.getsize(path)):
         raise ValueError(f"{path}: its arrays would take {length} bytes, more than 100 times its length")
-
-
-# ---- copied into modules ----
-
-#: dtypes in safetensors files; NumPy lacks bfloat16, which is the upper half of a float32
-FILE_DTYPES = {
-    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2",
-    "I8": "<i1", "U8": "<u1", "BOOL": "|b1",
-}  # fmt: skip
-
-
-def read_known(path, known):
-    """The arrays of a safetensors or .npz file, which must be those of a table; bfloat16 becomes float32.
-
-    Names, shapes and dtypes are compared before anything is unpacked. Nothing in a file can run code.
-    """
-    with open(path, "rb") as file:
-        found, read = read_headers(path, file)
-        refuse_others(path, found, known)
-        return {name: read(name) for name in found}
 
 
 def read_headers(path, file):
@@ -110,7 +95,7 @@ def safetensors_headers(path, file):
         kind, shape, (start, end) = (entries[name][field] for field in fields)
         file.seek(8 + length + start)
         array = np.frombuffer(file.read(end - start), FILE_DTYPES[kind]).reshape(shape)
-        return (array.astype("<u4") << 16).view("<f4") if kind == "BF16" else array
+        return (array.view("<u2").astype("<u4") << 16).view("<f4") if kind == "BF16" else array
 
     try:
         entries = json.loads(file.read(length).decode(), object_pairs_hook=once)
@@ -142,43 +127,81 @@ def safetensors_headers(path, file):
     return found, read
 
 
+# ---- copied into modules ----
+
+#: dtypes of safetensors files; NumPy lacks bfloat16, which is the upper half of a float32
+FILE_DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "|V2", "I64": "<i8", "I32": "<i4",
+               "I16": "<i2", "I8": "|i1", "U8": "|u1", "BOOL": "|b1"}  # fmt: skip
+
+
+def read_known(path, known):
+    """The arrays of a file, compared with a table before any is unpacked; nothing in a file can run code."""
+    arrays, left = {}, {name: shape for name, (shape, *_) in known.items()}
+    with open(path, "rb") as file:
+        try:
+            parts = list(file_parts(file, os.fspath(path).endswith(".npz")))
+            for name, shape, _, code, _, size in parts:
+                wanted, number = left.pop(name, "no more"), code.replace(">", "<") in FILE_DTYPES.values()
+                if shape != wanted or not number or size != math.prod(shape) * int(code[2:]):
+                    raise ValueError(f"{name} is {code} {shape} in {size} bytes, expected numbers {wanted}")
+            if left:
+                raise ValueError(f"missing {', '.join(left)}")
+            for name, shape, order, code, part, size in parts:
+                flat = np.frombuffer(part.read(size), code)
+                flat = (flat.view("<u2").astype("<u4") << 16).view("<f4") if code == "|V2" else flat
+                arrays[name] = flat.reshape(shape, order=order)
+        except Exception as error:  # whatever damaged bytes lead Python and NumPy to
+            raise ValueError(f"{path} is damaged, or holds the weights of another model: {error}") from error
+    return {name: arrays[name] for name in known}
+
+
+def file_parts(file, npz):
+    """Name, shape, order, dtype, stream and length of each array in a file, to be read in this order."""
+    if npz:
+        archive = zipfile.ZipFile(file)
+        for member in archive.infolist():
+            name, part = member.filename.removesuffix(".npy"), archive.open(member)
+            np.lib.format.read_magic(part)
+            shape, turned, dtype = np.lib.format.read_array_header_1_0(part)
+            yield name, shape, "F" if turned else "C", dtype.str, part, member.file_size - part.tell()
+        return
+    end, first = os.fstat(file.fileno()).st_size, 8 + int.from_bytes(file.read(8), "little")
+    table = json.loads(file.read(min(end, first) - 8), object_pairs_hook=tuple)
+    entries = sorted((dict(x)["data_offsets"], n, dict(x), len(x)) for n, x in table if n != "__metadata__")
+    places = [first + at for place, *_ in entries for at in place]
+    if [first, *places[1::2]] != [*places[::2], end] or any(fields != 3 for *_, fields in entries):
+        raise ValueError(f"its arrays do not fill the bytes from {first} to {end}, each described once")
+    for (start, stop), name, x, _ in entries:
+        yield name, tuple(x["shape"]), "C", FILE_DTYPES.get(x["dtype"], x["dtype"]), file, stop - start
+
+
 def write_arrays(path, arrays):
     """Write a safetensors or .npz file, in one step: a crash leaves the file whole that was there before."""
-    arrays = {name: np.asarray(x, order="C") for name, x in arrays.items()}
     target = os.path.realpath(path)
     if os.path.exists(target) and not os.path.isfile(target):
         raise ValueError(f"cannot write {path}: it is no plain file")
-    part = os.path.join(os.path.dirname(target), f".{os.urandom(8).hex()}.part")
-    try:
-        with open(part, "xb") as file:
+    with tempfile.TemporaryDirectory(prefix=".", dir=os.path.dirname(target)) as folder:
+        with open(os.path.join(folder, "part"), "xb") as file:
             (write_npz if target.endswith(".npz") else write_safetensors)(file, arrays)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, target)
-    finally:
-        if os.path.exists(part):
-            os.remove(part)
+        os.replace(file.name, target)
 
 
 def write_npz(file, arrays):
     with zipfile.ZipFile(file, "w") as archive:
         for name, x in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, x, allow_pickle=False)
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
+                np.lib.format.write_array(part, np.asarray(x, order="C"), allow_pickle=False)
 
 
 def write_safetensors(file, arrays):
-    kinds = {np.dtype(code): kind for kind, code in FILE_DTYPES.items()}
-    header, end = {}, 0
-    # each at a multiple of its size
-    arrays = dict(sorted(arrays.items(), key=lambda entry: -entry[1].dtype.itemsize))
-    for name, x in arrays.items():
-        place = [end, end + x.nbytes]
-        kind = kinds[x.dtype.newbyteorder("<")]
-        header[name] = {"dtype": kind, "shape": list(x.shape), "data_offsets": place}
+    kinds, header, end = {code: kind for kind, code in FILE_DTYPES.items()}, {}, 0
+    arrays = {name: x.astype(x.dtype.newbyteorder("<"), copy=False) for name, x in arrays.items()}
+    for name, x in sorted(arrays.items(), key=lambda item: -item[1].itemsize):  # each at a multiple of its size
+        header[name] = {"dtype": kinds[x.dtype.str], "shape": x.shape, "data_offsets": [end, end + x.nbytes]}
         end += x.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     file.write(len(text).to_bytes(8, "little") + text)
-    for x in arrays.values():
-        file.write(x.astype(x.dtype.newbyteorder("<"), copy=False).tobytes())
+    file.writelines(arrays[name].tobytes() for name in header)

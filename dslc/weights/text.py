@@ -7,6 +7,6 @@ from pathlib import Path
 _MARK = "# ---- copied into modules ----\n"
 
 #: what the text needs
-IMPORTS = ("io", "json", "math", "os", "zipfile")
+IMPORTS = ("json", "math", "os", "tempfile", "zipfile")
 _TEXT = (Path(__file__).parent / "files.py").read_text(encoding="utf-8")
 FILES = _TEXT.partition(_MARK)[2].replace("  # fmt: skip", "")

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tracemalloc
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,9 @@ def test_a_hostile_file_is_refused_by_its_name(tmp_path: Path, what: str) -> Non
     path.write_bytes(HOSTILE[what])
     with pytest.raises(ValueError, match=r"w\.safetensors is damaged, or no safetensors file"):
         read_arrays(path)
+    for known in ({"a": ((2,),)}, {"a": ((1,),)}, {"a": ((3,),)}, {"a": ((1,),), "b": ((1,),)}, {"a": ((-1, -2),)}, {}):
+        with pytest.raises(ValueError, match=r"w\.safetensors is damaged, or holds the weights of another model: ."):
+            read_known(path, known)
 
 
 @pytest.mark.point("weights")
@@ -184,6 +188,8 @@ def test_an_archive_with_objects_or_without_arrays_is_refused_by_its_name(tmp_pa
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"w\.npz is damaged, or no \.npz file"):
             read_arrays(path)
+        with pytest.raises(ValueError, match=r"w\.npz is damaged, or holds the weights of another model: ."):
+            read_known(path, {"a": ((1,),)})
 
 
 @pytest.mark.point("weights")
@@ -209,6 +215,8 @@ def test_a_text_that_is_called_npz_is_told_in_words(spec: Path, tmp_path: Path) 
     path = tmp_path / "w.npz"
     path.write_text("a text", encoding="utf-8")
     with pytest.raises(ValueError, match=r"expected an archive of arrays, as numpy\.savez writes it"):
+        read_arrays(path)
+    with pytest.raises(ValueError, match=r"w\.npz is damaged, or .* another model: File is not a zip file"):
         dslc.compile(spec).load(path)
 
 
@@ -232,15 +240,40 @@ def bomb(path: Path, shape: tuple[int, ...], dtype: str = "<f4", length: int | N
 @pytest.mark.point("weights")
 @pytest.mark.point("J")
 @pytest.mark.parametrize(
-    ("shape", "dtype", "length", "words"),
+    ("shape", "dtype", "length", "words", "brief"),
     [
-        ((75_000_000,), "<f4", None, r"dense.W has the shape \(75000000,\), expected \(3, 2\)"),
-        ((3, 2), "<U12000000", None, "dense.W holds <U12000000, expected numbers"),
-        ((10**18,), "<f4", 100, "dense.W has 228 bytes, which is not float32 of shape"),
+        (
+            (75_000_000,),
+            "<f4",
+            None,
+            r"dense.W has the shape \(75000000,\), expected \(3, 2\)",
+            r"dense.W is <f4 \(75000000,\) in 300000000 bytes, expected numbers \(3, 2\)",
+        ),
+        (
+            (3, 2),
+            "<U12000000",
+            None,
+            "dense.W holds <U12000000, expected numbers",
+            r"dense.W is <U12000000 \(3, 2\) in 288000000 bytes, expected numbers \(3, 2\)",
+        ),
+        (
+            (10**18,),
+            "<f4",
+            100,
+            "dense.W has 228 bytes, which is not float32 of shape",
+            r"dense.W is <f4 \(10{18},\) in 100 bytes, expected numbers \(3, 2\)",
+        ),
+        (
+            (3, 2),
+            "<f4",
+            100,
+            "dense.W has 228 bytes, which is not float32 of shape",
+            r"dense.W is <f4 \(3, 2\) in 100 bytes, expected numbers \(3, 2\)",
+        ),
     ],
 )
 def test_headers_are_compared_before_anything_is_unpacked(
-    spec: Path, tmp_path: Path, shape: tuple[int, ...], dtype: str, length: int | None, words: str
+    spec: Path, tmp_path: Path, shape: tuple[int, ...], dtype: str, length: int | None, words: str, brief: str
 ) -> None:
     path = tmp_path / "w.npz"
     bomb(path, shape, dtype, length)
@@ -249,7 +282,7 @@ def test_headers_are_compared_before_anything_is_unpacked(
     files = ("--weights", str(path), "--inputs", str(tmp_path / "x.npz"), "-o", str(tmp_path / "y.npz"))
     tracemalloc.start()
     try:
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=brief):
             read_known(path, {**module.PARAMS, **module.STATE})
         with pytest.raises(ValueError, match=r"w\.npz"):
             module.load(path)
@@ -261,6 +294,49 @@ def test_headers_are_compared_before_anything_is_unpacked(
     assert run.exit_code == 1 and re.search(words, run.stderr), run.stderr
     told = words if length else r"w.npz: its arrays would take \d+ bytes, more than 100 times its length"
     assert brought.exit_code == 1 and re.search(told, brought.stderr)
+
+
+@pytest.mark.point("weights")
+def test_names_that_are_missing_unknown_or_twice_are_told(tmp_path: Path) -> None:
+    table = {"a": ((2,),), "b": ((1,),)}
+    for path in (tmp_path / "w.npz", tmp_path / "w.safetensors"):
+        for arrays, words in (
+            ({"a": np.ones(2)}, "missing b$"),
+            (
+                {"a": np.ones(2), "b": np.ones(1), "c": np.ones(3)},
+                r"c is <f8 \(3,\) in 24 bytes, expected numbers no more$",
+            ),
+            ({"a": np.ones(2), "b": np.ones((1, 1))}, r"b is <f8 \(1, 1\) in 8 bytes, expected numbers \(1,\)$"),
+        ):
+            write_arrays(path, arrays)
+            with pytest.raises(ValueError, match=rf"{path.name} .*: {words}"):
+                read_known(path, table)
+    with zipfile.ZipFile(tmp_path / "w.npz", "w") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # zipfile warns of a name that is there
+        for name in "aba":
+            with archive.open(f"{name}.npy", "w") as part:
+                np.lib.format.write_array(part, np.ones(table[name][0]))
+    with pytest.raises(ValueError, match=r"w\.npz .*: a is <f8 \(2,\) in 16 bytes, expected numbers no more"):
+        read_known(tmp_path / "w.npz", table)
+
+
+@pytest.mark.point("weights")
+def test_damaged_or_encrypted_bytes_of_an_archive_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "w.npz"
+    write_arrays(path, {"a": np.arange(3.0).astype(">f8")})
+    np.testing.assert_array_equal(read_known(path, {"a": ((3,),)})["a"], np.arange(3.0))
+    good = path.read_bytes()
+    for change, words in ((b"\x00\x41", "CRC"), (None, "encrypted")):
+        data = bytearray(good)
+        if change is None:
+            data[6] |= 1
+            data[data.rindex(b"PK\x01\x02") + 8] |= 1
+        else:
+            at = data.index(b"\n") + 1
+            data[at : at + 2] = change
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=rf"w\.npz is damaged.*{words}"):
+            read_known(path, {"a": ((3,),)})
 
 
 @pytest.mark.point("weights")

@@ -200,7 +200,7 @@ def test_imports_are_torch_and_triton(name: str) -> None:
             found |= {a.name for a in node.names}
         elif isinstance(node, ast.ImportFrom):
             found.add(str(node.module))
-    assert found <= {"io", "json", "math", "os", "zipfile", "numpy", "torch", "triton", "triton.language"}
+    assert found <= {"json", "math", "os", "tempfile", "zipfile", "numpy", "torch", "triton", "triton.language"}
 
 
 def test_a_spec_compiles_without_torch_and_triton() -> None:

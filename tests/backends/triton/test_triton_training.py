@@ -102,7 +102,7 @@ def test_weights_of_a_float_that_numpy_cannot_hold_are_refused_by_name(tmp_path:
     module = numpy_module(ROOT / "specs/mlp/mlp.dsl", tmp_path)
     path = str(tmp_path / "w.safetensors")
     save_file({k: torch.as_tensor(v).to(torch.float8_e5m2) for k, v in module.init(0).items()}, path)
-    with pytest.raises(ValueError, match="is stored as F8_E5M2, expected one of F64, F32, F16, BF16"):
+    with pytest.raises(ValueError, match=r"\.[Wb] is F8_E5M2 \(.*\) in \d+ bytes, expected numbers \("):
         module.load(path)
 
 
