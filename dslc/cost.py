@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
-from dslc.ops.dtypes import is_float
 from dslc.polynomials import log2
 from dslc.sizes import Polynomial, Size, extreme, quotient
 from dslc.source import NOWHERE, Span

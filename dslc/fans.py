@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dslc.builder.build import Unit
 from dslc.ir import nodes as ir
-from dslc.ir.build import Unit
 from dslc.passes.transform import everything
 from dslc.sizes import Size, tidy
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from dslc.builder.build import Unit
 from dslc.check import program as p
-from dslc.ir.build import Unit
 from dslc.quoting import quoted
 from dslc.sizes import Size, Symbol, show
 

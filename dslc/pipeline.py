@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dslc.autodiff.reverse import gradients, ones
+from dslc.builder.build import Unit, build, build_train
 from dslc.check import program as p
+from dslc.dtypes import alike
 from dslc.incremental.program import StepProgram, step_program
 from dslc.ir import nodes as ir
-from dslc.ir.build import Unit, build, build_train
 from dslc.ir.namespace import tell_apart
-from dslc.ops.dtypes import alike
 from dslc.passes.deviations import drop_deviations
 from dslc.passes.factors import gather_factors
 from dslc.passes.hoist import hoist

@@ -181,9 +181,9 @@ def tuned(
     import torch
 
     from dslc.backends.triton.host import Registry
+    from dslc.builder.build import build, build_train
     from dslc.compiler import choose, compile_text, imported
     from dslc.frontend import check_file
-    from dslc.ir.build import build, build_train
     from dslc.verification.backends import TORCH, Loaded
     from dslc.verification.sample import draw_inputs, open_sizes
 

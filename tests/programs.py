@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from dslc.autodiff.reverse import gradients, ones
+from dslc.builder.build import Unit, build
 from dslc.frontend import check_text
 from dslc.ir import nodes as ir
-from dslc.ir.build import Unit, build
 from dslc.ir.interpret import Interpreter
-from dslc.ir.verify import verify
+from dslc.passes.verify import verify
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dslc.ir.build import Unit
+from dslc.builder.build import Unit
 from dslc.ir.interpret import Interpreter
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mutation import Mutant, adjoints, derivatives, stabilisations
 
-from dslc.ir.verify import ALONG
+from dslc.passes.verify import ALONG
 
 DERIVATIVES, ADJOINTS, STABILISATIONS = tuple(derivatives()), tuple(adjoints()), tuple(stabilisations())
 

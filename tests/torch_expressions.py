@@ -10,8 +10,8 @@ import numpy as np
 import torch
 import torch_operations as ops
 
+from dslc.builder.expressions import _site
 from dslc.check import program as p
-from dslc.ir.expressions import _site
 from dslc.ir.philox import uniform
 from dslc.sizes import Size
 

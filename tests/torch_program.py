@@ -16,9 +16,9 @@ import torch
 import torch_operations as ops
 from torch_expressions import Body, Machine, Steps
 
+from dslc.builder import layers
 from dslc.check import program as p
 from dslc.check.values import is_float
-from dslc.ir import layers
 
 Tensor = torch.Tensor
 

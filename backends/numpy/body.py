@@ -28,6 +28,7 @@ from dslc.backends.numpy.text import (
 )  # fmt: skip
 
 from dslc.autodiff.scalar import is_zero
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.passes.products import variables
 from dslc.passes.sums import estimate

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dslc.backends.numpy.body import is_plain
 
+from dslc.dtypes import is_float, is_int
 from dslc.ir import nodes as ir
-from dslc.ops.dtypes import is_float, is_int
 from dslc.passes.transform import Outputs, Transform, everything, with_body
 
 

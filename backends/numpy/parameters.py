@@ -9,10 +9,11 @@ from dslc.backends.numpy.function import ModuleText
 from dslc.backends.numpy.statement import Lowering
 from dslc.backends.numpy.text import shape_code, size_code
 
+from dslc.builder.statements import Builder
+from dslc.builder.tables import LOOPS, layer_path, table_lines
+from dslc.builder.unit import Unit
 from dslc.fans import fans
 from dslc.ir import nodes as ir
-from dslc.ir.build import Builder, Unit
-from dslc.ir.tables import LOOPS, layer_path, table_lines
 
 
 def one_of(table: str, unit: Unit, path: str) -> str:

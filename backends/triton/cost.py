@@ -14,12 +14,12 @@ from dslc.backends.triton.host import Launch
 from dslc.backends.triton.kernels import KernelText
 from dslc.backends.triton.optimizer import NORM_BLOCK, Update
 
+from dslc.builder.build import Unit
 from dslc.cost import BYTES, FREE, Cost, Counter, product
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
-from dslc.ir.build import Unit
 from dslc.kernels.form import Kernel, Member
 from dslc.kernels.narrow import HALVES
-from dslc.ops.dtypes import is_float
 from dslc.sizes import Size, floor_div
 
 

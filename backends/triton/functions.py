@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from dslc.backends.triton.host import Host, Registry
 from dslc.backends.triton.text import HOST, argument, of_statement, size_code, size_name
 
+from dslc.builder.build import Unit
+from dslc.builder.tables import LOOPS, layer_path
 from dslc.check import program as p
 from dslc.guards import fitting, promises
 from dslc.ir import nodes as ir
-from dslc.ir.build import Unit
 from dslc.ir.namespace import line_names
-from dslc.ir.tables import LOOPS, layer_path
 from dslc.kernels.sums import every_node
 from dslc.quoting import quoted
 from dslc.sizes import Symbol, show

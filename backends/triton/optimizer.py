@@ -16,10 +16,11 @@ from dslc.backends.triton.params import in_one_dtype
 from dslc.backends.triton.text import HALF, Text, argument
 
 from dslc import long_lines
+from dslc.builder.statements import Builder
+from dslc.builder.unit import Unit, Value
 from dslc.check import program as p
 from dslc.check.dependence import tensors_in
 from dslc.ir import nodes as ir
-from dslc.ir.build import Builder, Unit, Value
 from dslc.kernels.inline import Put
 from dslc.pipeline import trained
 from dslc.sizes import symbol

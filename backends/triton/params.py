@@ -8,12 +8,13 @@ from dslc.backends.triton.host import Host, Registry
 from dslc.backends.triton.numbers import number
 from dslc.backends.triton.text import HALF, size_code
 
+from dslc.builder.statements import Builder
+from dslc.builder.tables import LOOPS, layer_path, table_lines
+from dslc.builder.unit import Unit
 from dslc.check import program as p
 from dslc.fans import fans
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import cast
-from dslc.ir.build import Builder, Unit
-from dslc.ir.tables import LOOPS, layer_path, table_lines
 from dslc.kernels.group import scheduled
 from dslc.kernels.inline import inlined
 

@@ -15,13 +15,13 @@ from dslc.backends.triton.host import Host, Registry
 from dslc.backends.triton.numbers import text_of
 from dslc.backends.triton.text import HOST, argument, of_statement, size_code, size_name
 
+from dslc.builder.tables import LOOPS
 from dslc.check import program as p
 from dslc.guards import agreement, fitting, needs, values
 from dslc.incremental.cache import Slot, is_entry, is_stacked, layers, newest
 from dslc.incremental.program import StepProgram, bounded, entry_of, grows, open_sizes
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import line_names
-from dslc.ir.tables import LOOPS
 from dslc.kernels.form import Step
 from dslc.kernels.prepare import prepared
 from dslc.passes.transform import Transform

@@ -10,9 +10,9 @@ from dslc.backends.triton.text import argument
 
 from dslc import pipeline
 from dslc.autodiff.reverse import gradients
+from dslc.builder.build import Unit, build
 from dslc.check import program as p
 from dslc.ir import nodes as ir
-from dslc.ir.build import Unit, build
 from dslc.ir.namespace import identifier
 from dslc.kernels.prepare import prepared
 from dslc.quoting import literal

@@ -16,9 +16,9 @@ from typing import TypeVar
 from dslc.autodiff import scalar as d
 from dslc.autodiff.support import Known, guarded, support
 from dslc.autodiff.transpose import inside, transposed
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep, shift, zero
-from dslc.ops.dtypes import is_float
 from dslc.sizes import Size
 from dslc.source import NOWHERE, Span
 

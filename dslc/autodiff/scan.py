@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from dslc.autodiff.reverse import COSTLY, NoDerivative, Reverse, derived, zeros
 from dslc.autodiff.transpose import transposed
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Substitute, identity
-from dslc.ops.dtypes import is_float
 from dslc.sizes import Size
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Union
 
 from dslc.check.program import Constant, Dtype, Expr, Index, Instance, Read, SharedLayer, SizeValue, Tensor
-from dslc.ops.dtypes import DTYPES as DTYPES
-from dslc.ops.dtypes import FLOATS as FLOATS
-from dslc.ops.dtypes import INTS as INTS
-from dslc.ops.dtypes import is_float as is_float
-from dslc.ops.dtypes import is_int as is_int
-from dslc.ops.dtypes import promote as promote
+from dslc.dtypes import DTYPES as DTYPES
+from dslc.dtypes import FLOATS as FLOATS
+from dslc.dtypes import INTS as INTS
+from dslc.dtypes import is_float as is_float
+from dslc.dtypes import is_int as is_int
+from dslc.dtypes import promote as promote
 from dslc.resolve.files import Defined
 from dslc.sizes import Polynomial, Size
 from dslc.source import Span

@@ -8,7 +8,7 @@ import click
 
 from dslc.cli.arguments import SET, names_of
 from dslc.cli.output import tell
-from dslc.ops.dtypes import KEPT
+from dslc.dtypes import KEPT
 
 SPEC = click.argument("spec", metavar="SPEC", type=click.Path(path_type=Path))
 DTYPE_HELP = "The float that parameters are kept in; f16 and bf16 are computed with in f32."

@@ -12,9 +12,9 @@ from dslc.cli.arguments import setting
 from dslc.cli.compile import BACKEND, DTYPE, MODEL, SPEC
 
 if TYPE_CHECKING:
+    from dslc.builder.build import Unit
     from dslc.check import program as p
     from dslc.cost import Cost, Row
-    from dslc.ir.build import Unit
     from dslc.sizes import Size
 
 #: Of the object that `--json` prints.
@@ -114,10 +114,10 @@ def counted(model: p.Instance, train: p.TrainProgram | None, dtype: str) -> tupl
     """The costs of the training of a spec, or of its outputs."""
     from dslc import pipeline
     from dslc.autodiff.reverse import NoDerivative
+    from dslc.builder.build import Refusal
     from dslc.compiler import refusal
     from dslc.cost import costs
     from dslc.diagnostics.report import SpecError
-    from dslc.ir.build import Refusal
 
     try:
         if train is None:

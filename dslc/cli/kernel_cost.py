@@ -11,9 +11,9 @@ import click
 from dslc.cli.cost import cell, open_sizes, plain, refuse_unknown
 
 if TYPE_CHECKING:
+    from dslc.builder.build import Unit
     from dslc.check import program as p
     from dslc.frontend import Checked
-    from dslc.ir.build import Unit
 
 COLUMNS = ("launches", "operations", "read", "written", "intensity")
 
@@ -29,10 +29,10 @@ def kernel_report(
     from dslc.backends.triton.host import Registry
     from dslc.backends.triton.module import generate, host_functions
     from dslc.backends.triton.optimizer import update_of
+    from dslc.builder.build import Refusal
     from dslc.compiler import optimizer_of, refusal
     from dslc.cost import settle
     from dslc.diagnostics.report import SpecError
-    from dslc.ir.build import Refusal
     from dslc.pipeline import trained
     from dslc.program import Program
 

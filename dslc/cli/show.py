@@ -99,10 +99,10 @@ def show_stage(
 ) -> None:
     """A stage behind the check."""
     from dslc.autodiff.reverse import NoDerivative
+    from dslc.builder.build import Refusal
     from dslc.cli.compiled import chosen
     from dslc.compiler import refusal
     from dslc.diagnostics.report import SpecError
-    from dslc.ir.build import Refusal
     from dslc.stages import NoStage, Spec, changes
     from dslc.stages import stage as text_of
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from dslc.builder.build import Unit
 from dslc.check import program as p
 from dslc.incremental.cache import Slot
 from dslc.incremental.causality import Reason, odd_shape
 from dslc.incremental.derive import NoStep, derive
 from dslc.ir import nodes as ir
-from dslc.ir.build import Unit
 from dslc.ir.rewrite import Copy
 from dslc.passes.transform import Transform
 from dslc.sizes import Symbol, show

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dslc.dtypes import alike, promote
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import zero
-from dslc.ops.dtypes import alike, promote
 
 
 def is_zero(s: ir.Scalar) -> bool:

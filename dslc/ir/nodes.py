@@ -18,11 +18,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
+from dslc.dtypes import alike
 from dslc.ir.interning import compilation as compilation
 from dslc.ir.interning import fresh_number as fresh_number
 from dslc.ir.interning import intern as intern
 from dslc.ir.interning import remembered as remembered
-from dslc.ops.dtypes import alike
 from dslc.sizes import Size
 from dslc.source import NOWHERE, Span
 

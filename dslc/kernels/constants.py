@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Substitute
 from dslc.kernels.inline import Inlined, contraction
-from dslc.ops.dtypes import is_float
 from dslc.passes.products import Product, join, split
 
 

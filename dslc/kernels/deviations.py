@@ -5,11 +5,11 @@ sum[e](x[e] - mean[e](x[e])) = 0
 
 from __future__ import annotations
 
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Substitute
 from dslc.kernels.constants import number
 from dslc.kernels.sums import plain_variable
-from dslc.ops.dtypes import is_float
 from dslc.sizes import Size, tidy
 
 

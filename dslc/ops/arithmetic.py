@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from dslc.dtypes import is_float
 from dslc.ir import algebra as d
 from dslc.ir import nodes as ir
-from dslc.ops.dtypes import is_float
 from dslc.ops.elementary import ANY, INF, NAN, OTHER
 from dslc.ops.record import POSITIVE, REAL, Adjoints, Gives, Interval, Points, Rule, ScalarOp, function, rule
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
-from dslc.ops.dtypes import is_float
 from dslc.passes.products import split
 from dslc.passes.transform import Outputs, Transform, with_body
 from dslc.sizes import Size, tidy

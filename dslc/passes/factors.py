@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
-from dslc.ops.dtypes import is_float
 from dslc.passes.products import split, variables
 from dslc.passes.sums import estimate
 from dslc.passes.transform import Outputs, Transform

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, Substitute, keep
-from dslc.ops.dtypes import is_float
 from dslc.passes.products import variables
 from dslc.passes.transform import Outputs, Transform
 from dslc.passes.views import is_view

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
-from dslc.ops.dtypes import is_float
 from dslc.passes.products import Product, join, select, split, variables
 from dslc.passes.transform import Outputs, Transform, with_body
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dslc.autodiff.scalar import is_zero
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.nodes import variables as variables
-from dslc.ops.dtypes import is_float
 from dslc.passes.finite import is_finite
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, NotAffine
-from dslc.ops.dtypes import is_float
 from dslc.passes.products import Product, join, split
 from dslc.passes.transform import Outputs, Transform, with_body
 

@@ -9,9 +9,9 @@ import math
 from dataclasses import replace
 
 from dslc import decimals
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
-from dslc.ops.dtypes import is_float
 from dslc.passes.products import Product, join, split, variables
 from dslc.passes.transform import Outputs, Transform, with_body
 

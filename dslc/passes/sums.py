@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dslc.autodiff.scalar import is_zero
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, keep
-from dslc.ops.dtypes import is_float
 from dslc.passes.products import Product, join, select, split, times, variables
 from dslc.passes.transform import Outputs, Transform
 from dslc.sizes import Size

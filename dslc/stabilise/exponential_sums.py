@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import choose, div, is_zero, mul, sub
-from dslc.ops.dtypes import is_float
 from dslc.stabilise.matching import constant, head, negative, nonnegative, op, renumbered, see, seen
 from dslc.stabilise.membership import is_at
 

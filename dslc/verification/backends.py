@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from dslc.builder.build import Unit
+from dslc.builder.paths import separate
 from dslc.compiler import compile_module
-from dslc.ir.build import Unit
 from dslc.ir.interpret import Array
-from dslc.ir.paths import separate
 from dslc.verification.precision import Noise, computed_in
 
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from dslc import pipeline
 from dslc.autodiff.reverse import NoDerivative, gradients, ones
+from dslc.builder.build import Unit, build, build_train
+from dslc.builder.paths import separate, together
 from dslc.check import program as p
 from dslc.ir import nodes as ir
-from dslc.ir.build import Unit, build, build_train
 from dslc.ir.contracting import Contracting, as_product
 from dslc.ir.interpret import Array, Interpreter
-from dslc.ir.paths import separate, together
 from dslc.kernels.prepare import PASSES
 from dslc.pipeline import EARLY, trained
 from dslc.source import Span

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dslc.builder.build import build, build_train
 from dslc.check import program as p
 from dslc.ir import nodes as ir
-from dslc.ir.build import build, build_train
 from dslc.ir.contracting import Contracting, as_product
 from dslc.verification import checks
 from dslc.verification.backends import Loaded

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from dslc.builder.paths import separate, together
+from dslc.builder.statements import Builder
+from dslc.builder.unit import Unit, Value
 from dslc.check import program as p
 from dslc.check.dependence import tensors_in
 from dslc.ir import nodes as ir
-from dslc.ir.build import Builder, Unit, Value
 from dslc.ir.interpret import Array, Interpreter
-from dslc.ir.paths import separate, together
 from dslc.pipeline import trained
 from dslc.verification.backends import Loaded
 from dslc.verification.checks import APART, EXACT, Check, Subject, error_of, largest_of, of_a_step, tolerance

@@ -15,8 +15,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from dslc.builder.build import Unit
 from dslc.ir import nodes as ir
-from dslc.ir.build import Unit
 from dslc.ir.contracting import Contracting, as_product
 from dslc.ir.interpret import Array, Interpreter, rounded
 

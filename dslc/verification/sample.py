@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from dslc.builder.build import Unit
 from dslc.check import program as p
 from dslc.ir import nodes as ir
-from dslc.ir.build import Unit
 from dslc.ir.interpret import Array, Interpreter
 from dslc.sizes import Size
 

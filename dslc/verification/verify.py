@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from dslc.builder.build import Unit, build, build_train
 from dslc.check import program as p
 from dslc.diagnostics.report import SpecError
-from dslc.ir.build import Unit, build, build_train
 from dslc.training.errors import RunError
 from dslc.verification import checks
 from dslc.verification.backends import BACKENDS, Loaded, Unavailable

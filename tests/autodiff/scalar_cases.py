@@ -13,9 +13,9 @@ from dslc.autodiff import scalar as d
 from dslc.autodiff.reverse import gradients, ones
 from dslc.ir import nodes as ir
 from dslc.ir.interpret import Interpreter
-from dslc.ir.verify import verify
 from dslc.ops.record import ScalarOp
 from dslc.ops.table import RECORDS
+from dslc.passes.verify import verify
 
 torch.set_num_threads(1)
 

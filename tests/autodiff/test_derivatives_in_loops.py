@@ -11,9 +11,9 @@ import pytest
 import torch
 from samples import load
 
+from dslc.builder.layers import one_by_one
 from dslc.compiler import choose, compile_text
 from dslc.frontend import check_file
-from dslc.ir.layers import one_by_one
 
 Descent = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
 

@@ -13,9 +13,9 @@ from programs import check_gradient, evaluate, unit
 
 from dslc.autodiff.derivatives import derivative
 from dslc.autodiff.reverse import NoDerivative, gradients, ones, zeros
+from dslc.builder.build import Unit
 from dslc.ir import nodes as ir
-from dslc.ir.build import Unit
-from dslc.ir.verify import verify
+from dslc.passes.verify import verify
 
 torch.set_num_threads(1)
 

@@ -16,8 +16,8 @@ from dslc.autodiff import scalar as d
 from dslc.autodiff.reverse import gradients, ones
 from dslc.ir import nodes as ir
 from dslc.ir.interpret import Interpreter
-from dslc.ir.verify import verify
 from dslc.ops.table import RECORDS
+from dslc.passes.verify import verify
 
 
 @rows("P32", "P03", "A37")

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from programs import check_gradient
 
+from dslc.builder.build import Unit, build_train
 from dslc.frontend import check_file
 from dslc.ir import nodes as ir
-from dslc.ir.build import Unit, build_train
 from dslc.ir.interpret import Interpreter
-from dslc.ir.verify import verify
+from dslc.passes.verify import verify
 
 ROOT = Path(__file__).parents[2]
 #: rounded to 16 bits: small differences of the loss are steps there (tests/oracle compares its gradient)

@@ -17,10 +17,10 @@ import pytest
 from test_snippets import SPECS, Block, blocks
 
 from dslc import pipeline
+from dslc.builder.build import Unit, build, build_train
 from dslc.compiler import choose
 from dslc.diagnostics.report import Reporter
 from dslc.frontend import check_file
-from dslc.ir.build import Unit, build, build_train
 from dslc.ir.interpret import Interpreter
 from dslc.open_sizes import needed
 from dslc.source import Source

@@ -19,7 +19,7 @@ from dslc.frontend import check_file
 from dslc.incremental.program import StepProgram
 from dslc.ir import nodes as ir
 from dslc.ir.interpret import Interpreter
-from dslc.ir.verify import verify
+from dslc.passes.verify import verify
 
 ROOT = Path(__file__).parents[2]
 Arrays = dict[str, Any]

@@ -11,9 +11,9 @@ import scipy.stats
 from marks import rows
 from programs import evaluate, run, unit
 
+from dslc.builder.build import build, build_train
 from dslc.frontend import check_text
 from dslc.ir import nodes as ir
-from dslc.ir.build import build, build_train
 from dslc.ops.table import SCALAR_OPS
 
 RNG = np.random.default_rng(11)

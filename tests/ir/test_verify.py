@@ -7,7 +7,7 @@ import pytest
 
 from dslc.ir import nodes as ir
 from dslc.ir.interpret import Interpreter
-from dslc.ir.verify import verify
+from dslc.passes.verify import verify
 
 X = ir.intern(ir.Input("x", "input", "f64", (3, 4)))
 K = ir.intern(ir.Input("k", "input", "i64", (3,)))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dslc import pipeline
+from dslc.builder.build import Unit
 from dslc.compiler import choose
 from dslc.frontend import check_file
 from dslc.ir import nodes as ir
-from dslc.ir.build import Unit
 from dslc.ir.interpret import Interpreter
 from dslc.kernels.constants import normalised, rewritten
 from dslc.kernels.deviations import is_sum_of_deviations, without_deviations

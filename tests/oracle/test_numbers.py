@@ -13,10 +13,10 @@ import pytest
 import torch
 from samples import load
 
+from dslc.builder.build import build
 from dslc.compiler import choose, compile_text
 from dslc.frontend import check_text
 from dslc.ir import nodes as ir
-from dslc.ir.build import build
 from dslc.ir.interpret import Interpreter
 
 torch.set_num_threads(1)

@@ -9,8 +9,8 @@ import torch_program
 from programs import evaluate, sizes
 
 from dslc.autodiff.reverse import gradients, ones
+from dslc.builder.build import build
 from dslc.frontend import check_text
-from dslc.ir.build import build
 
 #: the places of a 9 by 9 matrix that are read for i in 0..3, j in 0..3, k in 0..2
 PLACES = [

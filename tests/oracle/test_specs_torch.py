@@ -14,9 +14,9 @@ from programs import by_path, is_float, sizes
 
 from dslc import pipeline
 from dslc.autodiff.reverse import gradients, ones
+from dslc.builder.build import Unit, build, build_train
 from dslc.frontend import Checked, check_file
 from dslc.ir import nodes as ir
-from dslc.ir.build import Unit, build, build_train
 from dslc.ir.interpret import Interpreter
 
 torch.set_num_threads(1)

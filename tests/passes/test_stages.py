@@ -12,7 +12,7 @@ from dslc import pipeline
 from dslc.compiler import choose
 from dslc.frontend import check_file
 from dslc.ir.interpret import Interpreter
-from dslc.ir.verify import verify
+from dslc.passes.verify import verify
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "specs").glob("*/*.dsl"))

@@ -21,12 +21,12 @@ from programs import Held, by_path, is_float
 
 from dslc import pipeline
 from dslc.autodiff.reverse import gradients, ones
+from dslc.builder.build import build, build_train
 from dslc.compiler import choose, compile_text
 from dslc.frontend import check_text
 from dslc.ir import nodes as ir
-from dslc.ir.build import build, build_train
 from dslc.ir.interpret import Interpreter
-from dslc.ir.verify import verify
+from dslc.passes.verify import verify
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -14,15 +14,15 @@ from comparison import Case
 from generator import CONSTRUCTS, Program
 from test_random_programs import LONG, QUICK, run
 
+from dslc.builder.build import build
 from dslc.compiler import choose
 from dslc.frontend import check_file
 from dslc.incremental.cache import Slot
 from dslc.incremental.derive import Derived, NoStep, derive
 from dslc.incremental.program import open_sizes, starts_of
 from dslc.ir import nodes as ir
-from dslc.ir.build import build
 from dslc.ir.interpret import Interpreter
-from dslc.ir.verify import verify
+from dslc.passes.verify import verify
 from dslc.pipeline import EARLY
 from dslc.sizes import Symbol
 from dslc.verification.backends import numpy_module

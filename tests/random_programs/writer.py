@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from hypothesis import strategies as st
 
-from dslc.ops.dtypes import FLOATS
+from dslc.dtypes import FLOATS
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ import numpy as np
 from programs import evaluate, unit
 
 from dslc.autodiff.reverse import gradients, ones
+from dslc.builder.build import Unit
 from dslc.ir import nodes as ir
-from dslc.ir.build import Unit
-from dslc.ir.verify import verify
+from dslc.passes.verify import verify
 from dslc.stabilise.rewriter import Fired, stabilise
 
 #: digits of the reference: 1 - sigmoid(1000) must not vanish

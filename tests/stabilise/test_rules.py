@@ -15,9 +15,9 @@ from spelling_table import SPELLINGS
 from spellings import Spelling, compiled, run
 
 from dslc.autodiff.reverse import gradients, ones
+from dslc.builder.build import build_train
 from dslc.frontend import check_file
 from dslc.ir import nodes as ir
-from dslc.ir.build import build_train
 from dslc.ir.interpret import Interpreter
 from dslc.stabilise.rewriter import Fired, stabilise
 

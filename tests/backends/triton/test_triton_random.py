@@ -24,8 +24,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from programs import by_path
 from test_found_programs import FOUND, written
 
+from dslc.builder.build import build
 from dslc.compiler import compile_text
-from dslc.ir.build import build
 
 #: programs for each construct: about 190 by default, about 3,300 in the long run
 QUICK, LONG = 2, 36

@@ -18,10 +18,10 @@ from shipped import text_of
 from torch.utils._python_dispatch import TorchDispatchMode
 from triton_modules import ROOT, triton_module
 
+from dslc.builder.build import build_train
 from dslc.compiler import choose, compile_text
 from dslc.diagnostics.report import SpecError
 from dslc.frontend import check_file
-from dslc.ir.build import build_train
 from dslc.weights import files
 
 SPECS = sorted(f"{p.parent.name}/{p.stem}" for p in (ROOT / "specs").glob("*/*.dsl"))

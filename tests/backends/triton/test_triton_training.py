@@ -10,9 +10,9 @@ import torch
 from samples import sample
 from triton_modules import ROOT, numpy_module, triton_module
 
+from dslc.builder.build import build_train
 from dslc.compiler import choose
 from dslc.frontend import check_file
-from dslc.ir.build import build_train
 from dslc.verification.bfloat16 import as_on_a_device
 
 

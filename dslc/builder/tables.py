@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dslc.ir.unit import Unit
+from dslc.builder.unit import Unit
 
 #: what counts layers in modules, the outermost loop first
 LOOPS = "lkji"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from dslc.ir.build import Unit
+from dslc.builder.unit import Unit
 from dslc.ir.interpret import Array
 
 

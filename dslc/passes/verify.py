@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from dslc.dtypes import alike, is_float, is_int
 from dslc.ir import nodes as ir
-from dslc.ops.dtypes import alike, is_float, is_int
 from dslc.ops.table import RECORDS
 from dslc.sizes import Size, tidy
 

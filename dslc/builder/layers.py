@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 
 from dslc.check import program as p
 from dslc.check.dependence import depends, every_statement, sources_of
-from dslc.ops.dtypes import alike
+from dslc.dtypes import alike
 from dslc.source import Span
 
 

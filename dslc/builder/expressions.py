@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from dslc.builder.unit import CarriedSequence, Place, Value
 from dslc.check import program as p
 from dslc.check.dependence import every_statement
+from dslc.dtypes import alike, is_float
 from dslc.ir import nodes as ir
-from dslc.ir.unit import CarriedSequence, Place, Value
-from dslc.ops.dtypes import alike, is_float
 from dslc.sizes import Size, tidy
 
 
