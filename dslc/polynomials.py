@@ -17,13 +17,15 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, Union
 
+from dslc.size_text import ONE as ONE
+from dslc.size_text import atom_order, order, show, term_order
+
 Number = Union[int, Fraction]
 Atom = Union["Symbol", "Function"]
 Monomial = frozenset[tuple[Atom, int]]
 Terms = dict[Monomial, Number]
 Size = Union[int, "Polynomial"]
 
-ONE: Monomial = frozenset()
 #: quotients with more terms than this keep their common factors
 MAX_CANCELLED_TERMS = 40
 #: a product of sums takes no more products of their terms
@@ -62,8 +64,6 @@ class Polynomial:
         return type(other) is Polynomial and self._hash == other._hash and self.terms == other.terms
 
     def __repr__(self) -> str:
-        from dslc.sizes import show
-
         return show(self)
 
     # -- arithmetic
@@ -252,6 +252,8 @@ class Symbol(Polynomial):
     def __float__(self) -> float:
         raise TypeError(f"the size {self.name} is not known")
 
+    #: as a function of nothing
+    args: tuple[Size, ...] = ()
     #: how many terms stand inside of it
     weight = 0
     is_sum = False
@@ -396,7 +398,7 @@ def _content(e: Polynomial) -> Size:
     """The factor that all terms share, numbers and atoms; the first term without it is positive."""
     coefficients = list(e.terms.values())
     number = Fraction(math.gcd(*(c.numerator for c in coefficients)), math.lcm(*(c.denominator for c in coefficients)))
-    first = min(e.terms, key=lambda m: _term_order(m, 1))
+    first = min(e.terms, key=lambda m: term_order(m, 1))
     least = {a: min(dict(m).get(a, 0) for m in e.terms) for a, _ in first}
     shared = frozenset((a, k) for a, k in least.items() if k)
     return _made({shared: _plain(number if e.terms[first] > 0 else -number)})
@@ -436,7 +438,7 @@ def _without_common_factor(above: Items, below: Items) -> tuple[Terms, Terms] | 
         return None
     import sympy
 
-    generators = sorted(atoms | found, key=_atom_order)
+    generators = sorted(atoms | found, key=atom_order)
     lowest = [min(0, *(dict(m).get(a, 0) for m, _ in above)) for a in generators]
     zero = [0] * len(generators)
     symbols = sympy.symbols(f"x:{len(generators)}")
@@ -596,35 +598,3 @@ def _surely_nonnegative_atom(a: Function) -> bool:
 def weight(e: Size) -> int:
     """How many terms it has, those inside of functions included."""
     return 1 if isinstance(e, int) else sum(1 + sum(a.weight for a, _ in m) for m in e.terms)
-
-
-# ---- order ---------------------------------------------------------------------------------------
-
-Key = tuple[Any, ...]
-
-
-def order(e: Size) -> Key:
-    """A key that puts expressions into one order: numbers, symbols, powers, products, sums, functions."""
-    if isinstance(e, int):
-        return 0, e
-    if isinstance(e, Symbol):
-        return 1, e.name
-    if len(e.terms) > 1:
-        return 4, len(e.terms), tuple(sorted(order(x) for x in e.parts()))
-    ((monomial, c),) = e.terms.items()
-    return _term_order(monomial, c)
-
-
-def _term_order(monomial: Monomial, c: Number) -> Key:
-    factors = [*([(0, c)] if c != 1 or not monomial else []), *sorted(power_order(a, k) for a, k in monomial)]
-    return factors[0] if len(factors) == 1 else (3, len(factors), tuple(factors))
-
-
-def power_order(a: Atom, exponent: int) -> Key:
-    return _atom_order(a) if exponent == 1 else (2, _atom_order(a), exponent)
-
-
-def _atom_order(a: Atom) -> Key:
-    if isinstance(a, Symbol):
-        return 1, a.name
-    return order(a.args[0]) if a.name == "sum" else (5, a.name, tuple(order(x) for x in a.args))

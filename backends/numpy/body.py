@@ -27,9 +27,9 @@ from dslc.backends.numpy.text import (
     transposed,
 )  # fmt: skip
 
-from dslc.autodiff.scalar import is_zero
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
+from dslc.ir.algebra import is_zero
 from dslc.passes.products import variables
 from dslc.passes.sums import estimate
 from dslc.sizes import Size

@@ -9,9 +9,9 @@ range or is not whole (a strided convolution). Only places that are data need a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dslc.autodiff import scalar as d
 from dslc.autodiff.support import Known, guarded, support
@@ -320,11 +320,13 @@ class Reverse:
     # ---- nodes with several values
 
     def several(self, node: ir.Along | ir.External | ir.Custom | ir.Scan) -> None:
-        from dslc.autodiff import rules  # which work with this class
-
         cotangents = self.part_cotangents.get(node)
         if cotangents:
-            rules.visit(self, node, cotangents)
+            RULES[type(node)](self, node, cotangents)
+
+
+#: adjoints of nodes with several values, from cotangents of these by number; `rules.py` fills the table
+RULES: dict[type, Callable[[Reverse, Any, Mapping[int, ir.Tensor]], None]] = {}
 
 
 #: operations that give the same result however they are computed

@@ -6,22 +6,10 @@ from collections.abc import Mapping
 
 from dslc.autodiff import scalar as d
 from dslc.autodiff import scan
-from dslc.autodiff.reverse import NoDerivative, Reverse, gradients, zeros
+from dslc.autodiff.reverse import RULES, NoDerivative, Reverse, gradients, zeros
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Copy, zero
 from dslc.sizes import Size
-
-
-def visit(reverse: Reverse, node: ir.Node, cotangents: Mapping[int, ir.Tensor]) -> None:
-    match node:
-        case ir.Along():
-            along(reverse, node, cotangents)
-        case ir.External():
-            external(reverse, node, cotangents)
-        case ir.Custom():
-            custom(reverse, node, cotangents)
-        case ir.Scan():
-            scan.visit(reverse, node, cotangents)
 
 
 def custom(reverse: Reverse, node: ir.Custom, cotangents: Mapping[int, ir.Tensor]) -> None:
@@ -267,3 +255,6 @@ def _matexp(a: ir.Tensor, v: ir.Tensor) -> ir.Tensor:
     big = _external("matexp", (ir.comp(shape, body),), shape, 2)
     slope = ir.read(big, (*lead, ir.plain(rank - 2), ir.affine(((rank - 1, 1),), n)))
     return ir.comp(a.shape, d.mul(slope, ir.read(scale, lead)))
+
+
+RULES.update({ir.Along: along, ir.External: external, ir.Custom: custom, ir.Scan: scan.visit})

@@ -15,6 +15,8 @@ from dslc.autodiff.transpose import transposed
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Substitute, identity
+from dslc.passes.reuse import Reuse
+from dslc.passes.sums import Sums
 from dslc.sizes import Size
 
 
@@ -118,9 +120,6 @@ def tidy(tensors: list[ir.Tensor], known: Sequence[ir.Node], scans: tuple[int, i
     What depends on the steps of neither scan stays as it is, and so does a loop of the forward step: a second form of
     it would round in another way, and a value that is compared with its maximum would not be found.
     """
-    from dslc.passes.reuse import Reuse
-    from dslc.passes.sums import Sums
-
     inside: set[ir.Node] = set()
     shared: list[ir.Node] = list(known)
     loops = {x.number for x in known if isinstance(x, ir.Scan)}

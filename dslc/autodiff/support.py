@@ -11,6 +11,7 @@ from __future__ import annotations
 from dslc.autodiff import scalar as d
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, NotAffine, zero
+from dslc.ir.signs import positive, shifted
 from dslc.ops.table import RECORDS
 
 #: operations whose derivatives are finite wherever their arguments are; products count apart
@@ -50,58 +51,6 @@ def may_be_infinite(body: ir.Scalar, depth: int = 3) -> bool:
             case ir.Read(ir.Comp() as tensor) if tensor.op is None:
                 factors.append(tensor)
     return multiplied and depth > 0 and any(may_be_infinite(x.body, depth - 1) for x in factors)
-
-
-def shifted(s: ir.Scalar) -> bool:
-    """Is the argument of an exponential a value minus the largest of its kind? Then the exponential is at most 1."""
-    return (
-        isinstance(s, ir.Op)
-        and s.name == "-"
-        and any(isinstance(x, ir.Op) and x.name == "stop_grad" for x in ir.scalars(s.args[1]))
-    )
-
-
-def positive(s: ir.Scalar, depth: int = 10) -> bool:
-    """Is a scalar certainly larger than 0, whatever the data? Looks `depth` operations deep."""
-    if depth == 0:
-        return False
-    match s:
-        case ir.Const():
-            return s.value > 0
-        case ir.SizeOf():
-            return True
-        case ir.Op("+", (a, b)):
-            below = depth - 1
-            return (positive(a, below) and not_negative(b, below)) or (not_negative(a, below) and positive(b, below))
-        case ir.Op("*" | "/", (a, b)):
-            return positive(a, depth - 1) and positive(b, depth - 1)
-        case ir.Op("sqrt" | "cast" | "stop_grad", (a,)):
-            return positive(a, depth - 1)
-        case ir.Read(ir.Comp(op=None) as tensor) if s.outside is None:
-            return positive(tensor.body, depth - 1)
-    return False
-
-
-def not_negative(s: ir.Scalar, depth: int = 10) -> bool:
-    """Is a scalar certainly 0 or more?"""
-    if depth == 0:
-        return False
-    match s:
-        case ir.Const():
-            return s.value >= 0
-        case ir.Op("*", (a, b)) if a is b:
-            return True
-        case ir.Op("^", (_, ir.Const() as power)) if power.value in (2, 4):
-            return True
-        case ir.Op("*" | "/" | "+", (a, b)):
-            return not_negative(a, depth - 1) and not_negative(b, depth - 1)
-        case ir.Op("exp" | "abs" | "relu" | "softplus" | "sigmoid"):
-            return True
-        case ir.Op("sqrt" | "cast" | "stop_grad", (a,)):
-            return not_negative(a, depth - 1)
-        case ir.Read(ir.Comp() as tensor) if tensor.op in (None, "sum", "max") and s.outside is None:
-            return not_negative(tensor.body, depth - 1)
-    return positive(s, depth - 1)
 
 
 #: what is known about scalars already, by scalar and depth

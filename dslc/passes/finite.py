@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 
-from dslc.autodiff.support import not_negative, positive, shifted
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
+from dslc.ir.signs import not_negative, positive, shifted
 from dslc.ops.table import RECORDS
 
 Known = dict[ir.Node, bool]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from dslc.autodiff.scalar import is_zero
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
+from dslc.ir.algebra import is_zero
 from dslc.ir.nodes import variables as variables
 from dslc.passes.finite import is_finite
 

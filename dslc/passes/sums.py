@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dslc.autodiff.scalar import is_zero
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
+from dslc.ir.algebra import is_zero
 from dslc.ir.rewrite import Change, Form, keep
 from dslc.passes.products import Product, join, select, split, times, variables
 from dslc.passes.transform import Outputs, Transform
