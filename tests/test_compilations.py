@@ -39,7 +39,7 @@ DIFFERENT = """
 import hashlib, json, os, sys
 from pathlib import Path
 from dslc.compiler import compile_text
-from dslc.diagnostics.report import SpecError
+from dslc.diagnostics.spec_error import SpecError
 
 backend, *specs = sys.argv[1:]
 

@@ -66,7 +66,7 @@ def compile_(
     The module has init, forward and, where the spec has a `train`, loss_and_grad and train_step.
     """
     from dslc.compiler import compile_text
-    from dslc.diagnostics.report import SpecError
+    from dslc.diagnostics.spec_error import SpecError
     from dslc.tuning import NoDevice, require_device, tuned
     from dslc.writing import write_bytes
 

@@ -34,7 +34,7 @@ class Compiled:
 def spec_errors(as_json: bool, version: int) -> Iterator[None]:
     """Errors of the spec as an object on standard output, where a command was asked for JSON."""
     from dslc.diagnostics.render import to_json
-    from dslc.diagnostics.report import SpecError
+    from dslc.diagnostics.spec_error import SpecError
 
     try:
         yield
@@ -51,7 +51,7 @@ def chosen(
 ) -> tuple[Checked, p.Instance, p.TrainProgram | None]:
     """A spec without errors and the model in it that is meant; raises SpecError or a usage error."""
     from dslc.compiler import choose
-    from dslc.diagnostics.report import SpecError
+    from dslc.diagnostics.spec_error import SpecError
     from dslc.frontend import check_file
 
     checked = check_file(spec, settings)

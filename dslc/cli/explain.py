@@ -29,8 +29,8 @@ def explain(code: str | None) -> None:
     """
     from difflib import get_close_matches
 
-    from dslc.diagnostics.index import wording
     from dslc.diagnostics.kinds import KINDS
+    from dslc.error_index import wording
 
     if code is None:
         click.echo("\n".join(f"{kind.code}  {wording(kind)}" for kind in KINDS.values()))
@@ -44,8 +44,8 @@ def explain(code: str | None) -> None:
 
 def explanation(code: str, color: bool = False) -> str:
     """What `dslc explain CODE` prints."""
-    from dslc.diagnostics.index import example, example_report, wording
     from dslc.diagnostics.kinds import KINDS
+    from dslc.error_index import example, example_report, wording
     from dslc.quoting import printable
 
     kind = KINDS[code]

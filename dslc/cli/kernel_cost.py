@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dslc.cli.cost import cell, open_sizes, plain, refuse_unknown
+from dslc.cli.cost_report import cell, open_sizes, plain, refuse_unknown, summary
 
 if TYPE_CHECKING:
     from dslc.builder.build import Unit
@@ -32,7 +32,7 @@ def kernel_report(
     from dslc.builder.build import Refusal
     from dslc.compiler import optimizer_of, refusal
     from dslc.cost import settle
-    from dslc.diagnostics.report import SpecError
+    from dslc.diagnostics.spec_error import SpecError
     from dslc.pipeline import trained
     from dslc.program import Program
 
@@ -75,8 +75,6 @@ def kernel_report(
 
 
 def parameters(unit: Unit, sizes: Mapping[str, Any], dtype: str) -> dict[str, Any]:
-    from dslc.cli.cost import summary
-
     made = summary(unit, [], sizes, [], dtype)
     return {name: made[name] for name in ("parameters", "parameter_bytes")}
 

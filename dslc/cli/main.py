@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(EXIT_INTERRUPTED)
     except Exception as error:
         from dslc.cli.output import tell
-        from dslc.diagnostics.report import SpecError
+        from dslc.diagnostics.spec_error import SpecError
 
         if isinstance(error, SpecError):
             tell(error.diagnostics)

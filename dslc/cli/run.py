@@ -57,10 +57,10 @@ def run(
     """
     import json
 
+    from dslc.arrays import write_arrays
     from dslc.cli.compiled import compiled, spec_errors
+    from dslc.run_errors import RunError
     from dslc.training.checkpoint import cannot_write
-    from dslc.training.errors import RunError
-    from dslc.training.files import write_arrays
 
     with spec_errors(as_json, JSON_VERSION):
         program = compiled(spec, settings, dtype, model)
@@ -89,9 +89,9 @@ def outputs(program: Compiled, weights: Path, inputs: Path, seed: int) -> dict[s
 
     import numpy as np
 
+    from dslc.arrays import read_arrays
+    from dslc.run_errors import RunError
     from dslc.training.data import fields_of, matched
-    from dslc.training.errors import RunError
-    from dslc.training.files import read_arrays
     from dslc.training.weights import read_weights
 
     module = program.module

@@ -102,7 +102,7 @@ def show_stage(
     from dslc.builder.build import Refusal
     from dslc.cli.compiled import chosen
     from dslc.compiler import refusal
-    from dslc.diagnostics.report import SpecError
+    from dslc.diagnostics.spec_error import SpecError
     from dslc.stages import NoStage, Spec, changes
     from dslc.stages import stage as text_of
 

@@ -107,7 +107,7 @@ def train(
 
     from dslc.cli.compiled import compiled, spec_errors
     from dslc.quoting import printable
-    from dslc.training.errors import RunError, Stopped
+    from dslc.run_errors import RunError, Stopped
     from dslc.training.run import Settings
 
     with spec_errors(as_json, JSON_VERSION):
@@ -150,8 +150,8 @@ def train(
 
 def defaults(program: Compiled) -> dict[str, int]:
     """`batch` and `epochs` as the `train` of the spec gives them."""
+    from dslc.run_errors import RunError
     from dslc.syntax import tree as t
-    from dslc.training.errors import RunError
 
     found: dict[str, int] = {}
     for node in program.checked.parsed.module.definitions if program.checked.parsed else ():
@@ -166,10 +166,10 @@ def defaults(program: Compiled) -> dict[str, int]:
 
 def with_sizes(spec: Path, settings: dict[str, object], model: str | None, data: Path) -> dict[str, object]:
     """The settings with the open sizes that parameters need, as the data have them."""
+    from dslc.arrays import read_arrays
     from dslc.cli.compiled import chosen
     from dslc.open_sizes import needed, sizes_of
-    from dslc.training.errors import RunError
-    from dslc.training.files import read_arrays
+    from dslc.run_errors import RunError
 
     *_, train = chosen(spec, settings, model)
     if train is None or not needed(train.instance):
@@ -191,9 +191,9 @@ def prepare(
     new: Sequence[str] = (),
 ) -> tuple[Job, dict[str, Any]]:
     """The data, checked and split, and the arrays for the test at the end."""
+    from dslc.arrays import read_arrays
+    from dslc.run_errors import RunError
     from dslc.training.data import fields_of, group, matched, rows_of, split
-    from dslc.training.errors import RunError
-    from dslc.training.files import read_arrays
     from dslc.training.loop import Job
 
     assert program.train is not None

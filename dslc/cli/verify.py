@@ -91,7 +91,7 @@ def verify(
 
     from dslc.cli.compiled import chosen, spec_errors
     from dslc.compiler import optimizer_of
-    from dslc.training.errors import RunError
+    from dslc.run_errors import RunError
     from dslc.verification.backends import Loaded
     from dslc.verification.verify import choose_sizes, merged, ragged_sizes
     from dslc.verification.verify import verify as run_checks

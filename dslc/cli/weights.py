@@ -14,7 +14,7 @@ from dslc.cli.arguments import SET
 from dslc.cli.compile import DTYPE_OF_NUMPY, MODEL, SPEC
 
 if TYPE_CHECKING:
-    from dslc.training.files import Arrays
+    from dslc.arrays import Arrays
     from dslc.weights.maps import Mapped
     from dslc.weights.suggest import Suggestion
 
@@ -56,7 +56,7 @@ def weights(
     unless all parameters are there, or --partial is given.
     """
     from dslc.cli.compiled import compiled, spec_errors
-    from dslc.training.errors import RunError
+    from dslc.run_errors import RunError
     from dslc.weights.maps import MapError
 
     with spec_errors(as_json, VERSION):
@@ -184,7 +184,7 @@ class Report:
 
 def brought(source: Path, rules: Path | None, wanted: dict[str, Shape]) -> Report:
     """What a checkpoint has for parameters of these shapes, by a map, by equal names, or else by suggestion."""
-    from dslc.training.errors import RunError
+    from dslc.run_errors import RunError
     from dslc.weights.checkpoints import TORCH, read_checkpoint
     from dslc.weights.maps import WeightMap, apply_map, parse_map
     from dslc.weights.suggest import suggested
@@ -205,8 +205,8 @@ def brought(source: Path, rules: Path | None, wanted: dict[str, Shape]) -> Repor
 
 
 def _write(path: Path, arrays: Arrays, kept: Arrays) -> None:
+    from dslc.run_errors import RunError
     from dslc.training.checkpoint import cannot_write
-    from dslc.training.errors import RunError
     from dslc.weights.files import write_arrays
 
     if path.suffix not in (".safetensors", ".npz"):

@@ -50,19 +50,6 @@ class Diagnostic:
         return self.labels[0].span
 
 
-class SpecError(Exception):
-    """Raised by the Python interface when a spec has errors; `str()` shows them as the command line does."""
-
-    def __init__(self, diagnostics: list[Diagnostic]):
-        self.diagnostics = diagnostics
-        super().__init__()
-
-    def __str__(self) -> str:
-        from dslc.diagnostics.render import render_all
-
-        return "\n" + render_all(self.diagnostics)
-
-
 @dataclass
 class Reporter:
     """Collects diagnostics; the same complaint about the same place is kept once."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from dslc.training.errors import RunError
-from dslc.training.files import Array, Arrays, read_arrays, write_arrays
+from dslc.arrays import Array, Arrays, read_arrays, write_arrays
+from dslc.run_errors import RunError
 from dslc.weights.files import write_safetensors
 from dslc.writing import remove_leftovers, write_atomically
 

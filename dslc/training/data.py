@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from dslc.arrays import Array, Arrays
 from dslc.check import program as p
+from dslc.run_errors import RunError
 from dslc.sizes import Size, Symbol
 from dslc.sizes import show as show_size
 from dslc.source import NOWHERE, Span
-from dslc.training.errors import RunError
-from dslc.training.files import Array, Arrays
 
 #: of the names of arrays that are not trained on
 PREFIXES = ("val_", "test_")

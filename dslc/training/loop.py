@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import ModuleType
 
+from dslc.arrays import Arrays, locked
+from dslc.run_errors import RunError, Stopped
 from dslc.training.checkpoint import (
     Best,
     Snapshot,
@@ -19,8 +21,6 @@ from dslc.training.checkpoint import (
     write_weights,
 )
 from dslc.training.data import Rows, digests
-from dslc.training.errors import RunError, Stopped
-from dslc.training.files import Arrays, locked
 from dslc.training.run import Epoch, Run, Settings, evaluate, is_better
 
 #: an epoch that took less time than the first is not worth a checkpoint; more time than the second is too much to lose

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from dslc import pipeline
+from dslc.arrays import Array
 from dslc.builder.paths import together
 from dslc.check import program as p
 from dslc.ir import nodes as ir
 from dslc.ir.contracting import Contracting
 from dslc.ir.naming import name_of
+from dslc.run_errors import RunError
 from dslc.sizes import Symbol
 from dslc.source import NOWHERE, Span
-from dslc.training.errors import RunError
-from dslc.training.files import Array
 from dslc.training.run import Run
 
 

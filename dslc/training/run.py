@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from dslc.arrays import Array, Arrays
+from dslc.run_errors import RunError
 from dslc.training.checkpoint import Snapshot, fill
 from dslc.training.data import Rows, permutation
-from dslc.training.errors import RunError
-from dslc.training.files import Array, Arrays
 
 
 @dataclass

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
+from dslc.arrays import Arrays
 from dslc.resolve.files import did_you_mean
+from dslc.run_errors import RunError
 from dslc.training.checkpoint import WEIGHTS
-from dslc.training.errors import RunError
-from dslc.training.files import Arrays
 from dslc.weights.files import read_headers, refuse_others
 
 SAME = "give the same --set and --model as for `dslc train`; `dslc weights` brings in the weights of another framework"

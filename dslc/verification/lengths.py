@@ -9,6 +9,7 @@ from dslc.check import program as p
 from dslc.ir import nodes as ir
 from dslc.ir.contracting import Contracting, as_product
 from dslc.verification import checks
+from dslc.verification.allowed import allowed
 from dslc.verification.backends import Loaded
 from dslc.verification.sample import open_sizes
 
@@ -53,8 +54,6 @@ def long_sizes(subject: checks.Subject, given: Mapping[str, int], lengths: Seque
 
 
 def _allowed(model: p.Instance, train: p.TrainProgram | None, sizes: Mapping[str, int], seed: int) -> bool:
-    from dslc.verification.verify import allowed
-
     units = [build(model, "inference"), *([build_train(train)] if train is not None else [])]
     return allowed(model, train, units, sizes, seed) and checks.Subject(model, train, sizes, seed).is_finite()
 

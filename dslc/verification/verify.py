@@ -8,17 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
-from dslc.builder.build import Unit, build, build_train
+from dslc.builder.build import build, build_train
 from dslc.check import program as p
-from dslc.diagnostics.report import SpecError
-from dslc.training.errors import RunError
+from dslc.diagnostics.spec_error import SpecError
+from dslc.run_errors import RunError
 from dslc.verification import checks
+from dslc.verification.allowed import allowed
 from dslc.verification.backends import BACKENDS, Loaded, Unavailable
 from dslc.verification.guards import at_guards
 from dslc.verification.lengths import at_length
 from dslc.verification.memory import undisturbed
 from dslc.verification.optimizing import Rule, train_steps
-from dslc.verification.sample import draw_sizes, fits, open_sizes
+from dslc.verification.sample import draw_sizes, open_sizes
 from dslc.verification.steps import has_step, steps
 
 #: how often sizes are drawn before giving up
@@ -56,15 +57,6 @@ def choose_sizes(
     raise RunError(
         "no small sizes fit the spec", help=f"give them, for example --sizes {','.join(f'{n}=8' for n in names)}"
     )
-
-
-def allowed(
-    model: p.Instance, train: p.TrainProgram | None, units: Sequence[Unit], sizes: Mapping[str, int], seed: int
-) -> bool:
-    """Whether the conditions of a spec hold at some sizes, and all of its axes are whole and not empty."""
-    where = [*model.where, *(train.instance.where if train is not None else [])]
-    holds = all(c.holds(sizes) is not False for c in where)
-    return holds and fits(units, sizes) and checks.Subject(model, train, sizes, seed).makes_sense()
 
 
 #: lengths at which blocks of kernels are cut off in all ways: one entry, part of a block, a block and a bit, several

@@ -7,8 +7,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from dslc.training.errors import RunError
-from dslc.training.files import Array, Arrays
+from dslc.arrays import Array, Arrays
+from dslc.run_errors import RunError
 from dslc.weights.files import read_arrays, refuse_bomb
 
 #: where torch checkpoints keep their weights, if these are a part of them

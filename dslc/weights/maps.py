@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dslc.arrays import Array, Arrays
 from dslc.resolve.files import did_you_mean
-from dslc.training.files import Array, Arrays
 
 #: what may be done to an array on its way: how it is written
 STEPS = {

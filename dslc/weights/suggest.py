@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dslc.training.files import Array
+from dslc.arrays import Array
 from dslc.weights.maps import Rule, Step, WeightMap
 
 #: what frameworks and the standard library call the parts of a layer; a part never takes the place of another

@@ -10,7 +10,7 @@ import pytest
 from samples import load
 
 from dslc.compiler import compile_text
-from dslc.diagnostics.report import SpecError
+from dslc.diagnostics.spec_error import SpecError
 
 RNG = np.random.default_rng(0)
 S, R, X, W, V, H = (RNG.normal(size=s) for s in ((4, 4), (4, 4), (4,), (4, 4), (4, 4), (4, 4)))

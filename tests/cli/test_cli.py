@@ -17,7 +17,7 @@ import dslc.frontend
 from dslc.cli.arguments import setting, spec_files
 from dslc.cli.main import cli, main
 from dslc.diagnostics.kinds import KINDS
-from dslc.diagnostics.report import SpecError
+from dslc.diagnostics.spec_error import SpecError
 from dslc.resolve import files
 from dslc.source import Source
 from dslc.syntax.parser import Parsed

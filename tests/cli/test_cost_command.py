@@ -132,7 +132,7 @@ def test_the_table_has_totals() -> None:
 def test_errors_of_the_spec_are_told(tmp_path: Path) -> None:
     spec = tmp_path / "bad.dsl"
     spec.write_text("model bad(x: f32[N]) -> y: [N]:\n    y = z\n", encoding="utf-8")
-    from dslc.diagnostics.report import SpecError
+    from dslc.diagnostics.spec_error import SpecError
 
     with pytest.raises(SpecError, match="E0201"):
         run(spec)

@@ -1,10 +1,10 @@
-"""docs/errors.md is what `python -m dslc.diagnostics.index` writes."""
+"""docs/errors.md is what `python -m dslc.error_index` writes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from dslc.diagnostics.index import COMMAND, render_index
+from dslc.error_index import COMMAND, render_index
 
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 

@@ -19,11 +19,11 @@ import pytest
 from click.testing import CliRunner
 
 import dslc
+from dslc.arrays import read_arrays
 from dslc.cli.main import cli
+from dslc.run_errors import RunError
 from dslc.training.checkpoint import CHECKPOINT
 from dslc.training.data import Rows
-from dslc.training.errors import RunError
-from dslc.training.files import read_arrays
 from dslc.training.loop import Job, train
 from dslc.training.run import Settings
 from dslc.training.weights import read_weights

@@ -11,7 +11,8 @@ import torch
 import dslc
 from dslc import compiler
 from dslc.compiler import compile_text
-from dslc.diagnostics.report import Diagnostic, SpecError
+from dslc.diagnostics.report import Diagnostic
+from dslc.diagnostics.spec_error import SpecError
 from dslc.ir import interning
 
 

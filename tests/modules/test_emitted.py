@@ -13,7 +13,7 @@ import pytest
 from dslc.cli.arguments import setting
 from dslc.cli.main import main
 from dslc.compiler import compile_text, imported
-from dslc.diagnostics.report import SpecError
+from dslc.diagnostics.spec_error import SpecError
 from dslc.emitted import Fault, sound
 
 SPEC = """

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from both_backends import BACKENDS, given, module_of
 
-from dslc.diagnostics.report import SpecError
+from dslc.diagnostics.spec_error import SpecError
 
 NAMES = [
     "update", "range", "params", "opt", "grads", "flat", "np", "torch", "tl", "math", "forward", "init", "name", "x",

@@ -9,7 +9,7 @@ import pytest
 import torch
 from both_backends import BACKENDS, given, module_of
 
-from dslc.diagnostics.report import SpecError
+from dslc.diagnostics.spec_error import SpecError
 
 
 @pytest.mark.point("1", "25")

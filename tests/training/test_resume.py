@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from small_runs import normed, process, run, same_bits, weights
 
-from dslc.training import files
+from dslc import arrays as files
 
 CHECKPOINT = "checkpoint.npz"
 

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 import dslc
 from dslc.cli.main import cli
-from dslc.diagnostics.report import SpecError
+from dslc.diagnostics.spec_error import SpecError
 
 SPEC = """model m(x: f32[N, K]) -> y: [N, 3]:
     y = dense(x, 3)

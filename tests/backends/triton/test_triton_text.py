@@ -20,7 +20,7 @@ from triton_modules import ROOT, triton_module
 
 from dslc.builder.build import build_train
 from dslc.compiler import choose, compile_text
-from dslc.diagnostics.report import SpecError
+from dslc.diagnostics.spec_error import SpecError
 from dslc.frontend import check_file
 from dslc.weights import files
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dslc.quoting import printable
 from dslc.source import NOWHERE, Span
 
 
@@ -21,8 +22,6 @@ class RunError(Exception):
 
     def text(self) -> str:
         """The error as the command line shows it."""
-        from dslc.quoting import printable
-
         lines = [f"error: {printable(self.message)}"]
         if self.place.source.text:
             lines.append(f"  --> {printable(str(self.place))}")

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from dslc.training.errors import RunError
+from dslc.run_errors import RunError
 from dslc.writing import write_atomically
 
 Array = np.ndarray[Any, np.dtype[Any]]

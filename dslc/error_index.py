@@ -1,4 +1,4 @@
-"""The index of all errors: `python -m dslc.diagnostics.index` writes docs/errors.md from kinds.py and examples/."""
+"""The index of all errors: `python -m dslc.error_index` writes docs/errors.md from kinds.py and examples/."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import sys
 from importlib import resources
 from pathlib import Path
 
+from dslc.check.program_check import check_program
 from dslc.diagnostics.kinds import KINDS, Kind
 from dslc.diagnostics.render import render
 from dslc.diagnostics.report import Reporter
 from dslc.quoting import printable
+from dslc.resolve.files import resolve_source
 from dslc.source import Source
 
-COMMAND = "python -m dslc.diagnostics.index"
+COMMAND = "python -m dslc.error_index"
 
 
 def wording(kind: Kind) -> str:
@@ -35,9 +37,6 @@ def example(code: str) -> str | None:
 
 def example_report(code: str, text: str, color: bool = False) -> str:
     """What dslc says about an example, as if it were run in the folder of the examples."""
-    from dslc.check.program_check import check_program
-    from dslc.resolve.files import resolve_source
-
     reporter = Reporter()
     with resources.as_file(resources.files("dslc.diagnostics").joinpath("examples")) as folder:
         file = resolve_source(Source(f"{code}.dsl", text), folder, reporter, folder / f"{code}.dsl")
@@ -68,7 +67,7 @@ def render_index() -> str:
 
 def main() -> None:
     """Write docs/errors.md of the checkout that this module belongs to."""
-    docs = Path(__file__).parents[2] / "docs"
+    docs = Path(__file__).parents[1] / "docs"
     if not docs.is_dir():
         sys.exit(f"{COMMAND}: no folder {docs}; run it from a checkout of dslc")
     (docs / "errors.md").write_text(render_index(), encoding="utf-8")
