@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dslc.check import binding, equations, expressions, scans, signatures, static_values, wording
+from dslc.check import binding, elementwise, equations, rules, scan_state, signatures, static_values, wording
 from dslc.check.frame import Frame
 from dslc.check.indices import PendingRead, Scope
 from dslc.check.positions import affine, interval_affine, value_bound
@@ -84,13 +84,13 @@ def scatter(frame: Frame, node: t.Accumulate, previous: Tensor | None) -> Tensor
         labels = (Label(node.target.span, axes), Label(place, f"shape {frame.show_shape(shape)}"))
         frame.report(kinds.TARGET_RANK(*labels, name=node.target.name, expected=expected, found=len(items)))
         return None
-    val = expressions.right_side(Placement(scope), node.value)
+    val = rules.right_side(Placement(scope), node.value)
     if val.poisoned:
         return None
     if val.axes:
         equations.report_axes(scope, node.target, [], [], val, node.value)
         return None
-    if not expressions.numbers(scope, [(node.value, val)], f"{node.op}="):
+    if not elementwise.numbers(scope, [(node.value, val)], f"{node.op}="):
         return None
     positions: list[Position] = []
     sizes: list[Size | None] = []
@@ -113,7 +113,7 @@ def scatter(frame: Frame, node: t.Accumulate, previous: Tensor | None) -> Tensor
             size_ = position.terms[0][0].size
             assert size_ is not None
         final.append(frame.facts.normal(size_))
-    steps = scans.active_indices(frame)
+    steps = scan_state.active_indices(frame)
     indices = tuple(i for i in used if i not in steps)
     origins = tuple((i.span, "") for i in items)
     dtype = val.dtype if previous is None else promote(previous.dtype, val.dtype)
@@ -147,11 +147,11 @@ def scatter_position(
         return None
     else:
         expr = item
-    val = expressions.expression(scope, expr)
+    val = rules.expression(scope, expr)
     if val.poisoned:
         return None
     if val.axes or not is_int(val.dtype) or val.function is not None:
-        frame.report(kinds.FLOAT_INDEX(Label(expr.span), found=expressions.describe(frame, val)))
+        frame.report(kinds.FLOAT_INDEX(Label(expr.span), found=elementwise.describe(frame, val)))
         return None
     lowered = lower(val)
     where = affine(lowered)

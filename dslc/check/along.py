@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dslc.check import (
-    brackets,
+    bracket_indices,
     call_arguments,
     definitions,
-    expressions,
-    instance_calls,
-    scans,
+    elementwise,
+    materialise,
+    scan_state,
     signatures,
     static_values,
     wording,
 )
+from dslc.check.call_arguments import Given
 from dslc.check.indices import Scope
 from dslc.check.positions import largest
 from dslc.check.program import Affine, AlongAxis, Index, Join, Read, Tensor
-from dslc.check.sums import REST
 from dslc.check.values import NOTHING, Shared, Val, is_float, is_int, lower, promote
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
@@ -27,13 +27,10 @@ from dslc.sizes import Size, tidy
 from dslc.source import Span
 from dslc.syntax import tree as t
 
-if TYPE_CHECKING:
-    from dslc.check.call_arguments import Given
-
 
 def mapped_indices(scope: Scope, vals: Sequence[Val], without: Sequence[Index]) -> tuple[Index, ...]:
     """The free named indices of values, less those of the operation and of scans around it."""
-    steps = scans.active_indices(scope.frame)
+    steps = scan_state.active_indices(scope.frame)
     found: dict[Index, None] = {}
     for val in vals:
         own = {*val.axes, *without}
@@ -41,24 +38,14 @@ def mapped_indices(scope: Scope, vals: Sequence[Val], without: Sequence[Index]) 
     return tuple(found)
 
 
-def one_index(scope: Scope, callee: t.Access, name: str) -> tuple[str, t.Expr | None, Span] | None:
-    names = brackets.bracket_names(scope, callee, name)
-    if names is None:
-        return None
-    if len(names) != 1 or names[0][0] == REST:
-        scope.frame.report(kinds.ONE_INDEX(Label(callee.span), name=name, found=len(names)))
-        return None
-    return names[0]
-
-
 def along_axis(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list[Given]) -> Val:
     """`cumsum[t](x[n, t])`: one result per position, the index stays."""
-    entry = one_index(scope, callee, name)
-    if entry is None or not brackets.arity(scope, node, name, given, 1, 1):
+    entry = bracket_indices.one_index(scope, callee, name)
+    if entry is None or not bracket_indices.arity(scope, node, name, given, 1, 1):
         return NOTHING
-    found = brackets.free_indices(scope, [entry])
+    found = bracket_indices.free_indices(scope, [entry])
     val = given[0].value(scope)
-    if found is None or val.poisoned or not expressions.numbers(scope, [(given[0].node, val)], name):
+    if found is None or val.poisoned or not elementwise.numbers(scope, [(given[0].node, val)], name):
         return NOTHING
     index = found[0]
     if index not in val.free:
@@ -66,9 +53,9 @@ def along_axis(scope: Scope, node: t.Call, callee: t.Access, name: str, given: l
         scope.frame.report(kinds.UNUSED_BOUND_INDEX(Label(entry[2]), name=entry[0], function=name))
         return NOTHING
     order = mapped_indices(scope, [val], [index])
-    if not instance_calls.resolved(scope, (*order, index)):
+    if not materialise.resolved(scope, (*order, index)):
         return NOTHING
-    tensor = instance_calls.materialise_over(scope, val, (*order, index), node.span, name)
+    tensor = materialise.materialise_over(scope, val, (*order, index), node.span, name)
     dtype = "i64" if name == "argsort" else val.dtype
     below = index.size if name == "argsort" else None
     output = scope.frame.new_tensor(name, dtype, tensor.shape, span=node.span, below=below, origins=tensor.origins)
@@ -85,8 +72,8 @@ def _read_along(tensor: Tensor, named: Sequence[Index], axes: Sequence[Index], s
 def concat(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> Val:
     """`concat[t](a[n, t], b[n, t], c[n])`: each argument has its own range of t; without t it fills one place."""
     frame = scope.frame
-    entry = one_index(scope, callee, "concat")
-    if entry is None or not brackets.arity(scope, node, "concat", given, 1, 1000):
+    entry = bracket_indices.one_index(scope, callee, "concat")
+    if entry is None or not bracket_indices.arity(scope, node, "concat", given, 1, 1000):
         return NOTHING
     name, bound_size, span = entry
     parts: list[tuple[Val, Index]] = []
@@ -98,7 +85,7 @@ def concat(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> 
         scope.levels.pop()
         if index.size is None:
             scope.infer_ranges(scope.reads[before:])
-        if val.poisoned or (val.dtype != "bool" and not expressions.numbers(scope, [(argument.node, val)], "concat")):
+        if val.poisoned or (val.dtype != "bool" and not elementwise.numbers(scope, [(argument.node, val)], "concat")):
             return NOTHING
         if index not in val.free:
             index.size = 1
@@ -113,7 +100,7 @@ def concat(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> 
         help = f"write `(1 if {place.span.text} else 0)`"
         frame.report(kinds.BOOL_ARITHMETIC(Label(place.span), op="concat", help=help))
         return NOTHING
-    aligned = expressions.align(scope, [(g.node, v) for g, (v, _) in zip(given, parts, strict=True)])
+    aligned = elementwise.align(scope, [(g.node, v) for g, (v, _) in zip(given, parts, strict=True)])
     if aligned is None:
         return NOTHING
     vals, axes = aligned
@@ -128,13 +115,13 @@ def concat(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> 
         if size is not None:
             scope.constrain(joined, size, bound_size.span)
     order = mapped_indices(scope, vals, [i for _, i in parts])
-    if not instance_calls.resolved(scope, order):
+    if not materialise.resolved(scope, order):
         return NOTHING
     tensors = []
     dtype = vals[0].dtype
     for val, (_, index) in zip(vals, parts, strict=True):
         full = Val(lower(val), axes, {**val.free, **dict.fromkeys(axes)})
-        tensors.append(instance_calls.materialise_over(scope, full, (*order, index), node.span, "part"))
+        tensors.append(materialise.materialise_over(scope, full, (*order, index), node.span, "part"))
         dtype = dtype if dtype == "bool" else promote(dtype, val.dtype)
     shape = (*(i.size for i in order), total, *(a.size for a in axes))
     bounds = [t_.below for t_ in tensors if t_.below is not None]
@@ -170,30 +157,30 @@ def top_k(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> V
     """`values, places = top_k[v -> j: 5](x[n, v])`."""
     frame = scope.frame
     found = _into(scope, callee, "top_k")
-    if found is None or not brackets.arity(scope, node, "top_k", given, 1, 1):
+    if found is None or not bracket_indices.arity(scope, node, "top_k", given, 1, 1):
         return NOTHING
     item, target = found
     if target.size is None:
         help = f"say how many: `top_k[{item.source.id} -> {item.target.id}: 5](...)`"
         frame.report(kinds.RANGE_UNKNOWN(Label(item.target.span), name=item.target.id, help=help))
         return NOTHING
-    with brackets.Bound(scope, [(item.source.id, None, item.source.span)]) as bound:
+    with bracket_indices.Bound(scope, [(item.source.id, None, item.source.span)]) as bound:
         val = given[0].value(scope)
         (source,) = bound.indices()
-    if val.poisoned or not bound.good or not expressions.numbers(scope, [(given[0].node, val)], "top_k"):
+    if val.poisoned or not bound.good or not elementwise.numbers(scope, [(given[0].node, val)], "top_k"):
         return NOTHING
     if source not in val.free:
         scope.failed.add(source)
         frame.report(kinds.UNUSED_BOUND_INDEX(Label(item.source.span), name=item.source.id, function="top_k"))
         return NOTHING
     order = mapped_indices(scope, [val], [source])
-    if not instance_calls.resolved(scope, (*order, source)):
+    if not materialise.resolved(scope, (*order, source)):
         return NOTHING
     assert source.size is not None
     if not frame.facts.nonnegative(tidy(source.size - target.size)):
         report_too_many(scope, item, source, target)
         return NOTHING
-    tensor = instance_calls.materialise_over(scope, val, (*order, source), node.span, "scores")
+    tensor = materialise.materialise_over(scope, val, (*order, source), node.span, "scores")
     shape = (*(i.size for i in order), target.size, *(a.size for a in val.axes))
     origins = tuple((node.span, "") for _ in shape)
     values = frame.new_tensor("top", val.dtype, shape, span=node.span, origins=origins)
@@ -223,13 +210,13 @@ def fourier(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list
     """`re, im = fft[t -> f](x[n, t])`: complex numbers are pairs."""
     frame = scope.frame
     found = _into(scope, callee, name)
-    if found is None or not brackets.arity(scope, node, name, given, 1, 2):
+    if found is None or not bracket_indices.arity(scope, node, name, given, 1, 2):
         return NOTHING
     item, target = found
-    with brackets.Bound(scope, [(item.source.id, None, item.source.span)]) as bound:
+    with bracket_indices.Bound(scope, [(item.source.id, None, item.source.span)]) as bound:
         operands = [(g.node, g.value(scope)) for g in given]
         (source,) = bound.indices()
-    if not bound.good or not expressions.numbers(scope, operands, name):
+    if not bound.good or not elementwise.numbers(scope, operands, name):
         return NOTHING
     for g, val in operands:
         if source not in val.free or not is_float(val.dtype):
@@ -240,20 +227,20 @@ def fourier(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list
             frame.report(wrong if source in val.free else kind)
             scope.failed.add(source)
             return NOTHING
-    aligned = expressions.align(scope, operands)
+    aligned = elementwise.align(scope, operands)
     order = mapped_indices(scope, [v for _, v in operands], [source])
-    if aligned is None or not instance_calls.resolved(scope, (*order, source)):
+    if aligned is None or not materialise.resolved(scope, (*order, source)):
         return NOTHING
     vals, axes = aligned
     assert source.size is not None
     scope.constrain(target, source.size, node.span)
     tensors = tuple(
-        instance_calls.materialise_over(scope, Val(lower(v), axes, v.free), (*order, source), node.span, "signal")
+        materialise.materialise_over(scope, Val(lower(v), axes, v.free), (*order, source), node.span, "signal")
         for v in vals
     )
     shape = (*(i.size for i in order), source.size, *(a.size for a in axes))
     origins = tuple((node.span, "") for _ in shape)
-    dtype = expressions.joint_dtype(vals)
+    dtype = elementwise.joint_dtype(vals)
     outputs = tuple(frame.new_tensor(n, dtype, shape, span=node.span, origins=origins) for n in ("re", "im"))
     frame.emit(AlongAxis(name, outputs, tensors, len(order), span=node.span))
     read = tuple(_read_along(o, (*order, target), axes, node.span) for o in outputs)
@@ -263,10 +250,10 @@ def fourier(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list
 def prefix(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> Val:
     """`prefix[t](op, a[n, t, :], b[n, t, :])`: all prefixes under an associative function of two elements."""
     frame = scope.frame
-    entry = one_index(scope, callee, "prefix")
-    if entry is None or not brackets.arity(scope, node, "prefix", given, 2, 20):
+    entry = bracket_indices.one_index(scope, callee, "prefix")
+    if entry is None or not bracket_indices.arity(scope, node, "prefix", given, 2, 20):
         return NOTHING
-    found = brackets.free_indices(scope, [entry])
+    found = bracket_indices.free_indices(scope, [entry])
     function = call_arguments.function_argument(scope, given[0], "fn")
     vals = [g.value(scope) for g in given[1:]]
     if found is None or function is None or any(v.poisoned for v in vals):
@@ -288,10 +275,10 @@ def prefix(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> 
         frame.report(kinds.UNUSED_BOUND_INDEX(Label(given[1].span), name=entry[0], function="prefix"))
         return NOTHING
     order = mapped_indices(scope, vals, [index])
-    if not instance_calls.resolved(scope, (*order, index)):
+    if not materialise.resolved(scope, (*order, index)):
         return NOTHING
     tensors = [
-        instance_calls.materialise_over(scope, v, (*order, index), g.span, "element")
+        materialise.materialise_over(scope, v, (*order, index), g.span, "element")
         for v, g in zip(vals, given[1:], strict=True)
     ]
     lead = len(order) + 1

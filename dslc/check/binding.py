@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dslc.check import equations, expressions, scan_steps, scans, signatures, wording
+from dslc.check import elementwise, equations, rules, scan_state, scan_steps, signatures, wording
 from dslc.check.equations import Declared, Made
 from dslc.check.frame import Frame
 from dslc.check.indices import is_placeholder
@@ -124,7 +124,7 @@ def fits_declared_dtype(frame: Frame, name: str, dtype: str, fixed: signatures.O
     return False
 
 
-def bind_sequence(frame: Frame, sequence: scans.Sequence_, made: Made, below: Size | None) -> None:
+def bind_sequence(frame: Frame, sequence: scan_state.Sequence_, made: Made, below: Size | None) -> None:
     """The equation of a value that a scan builds: its shape was open until now, its dtype follows from its start."""
     tensor, dtype = sequence.tensor, made.expr.dtype
     for (place, _), carried, actual in zip(made.origins, tensor.shape, made.shape, strict=True):
@@ -177,11 +177,11 @@ def define_value(
         frame.emit(Define(tensor, made.axes, made.expr, value.span))
         return tensor
     scope = equations.open_scope(frame, [], value)
-    val = expressions.right_side(Placement(scope), value)
+    val = rules.right_side(Placement(scope), value)
     if val.poisoned or not scope.finish():
         return None
     if val.function is not None or val.several or isinstance(val.static, str):
-        frame.report(kinds.NOT_A_VALUE(Label(value.span), found=expressions.describe(frame, val)))
+        frame.report(kinds.NOT_A_VALUE(Label(value.span), found=elementwise.describe(frame, val)))
         return None
     sizes = [a.size for a in val.axes if a.size is not None]
     if val.axes and not frame.same_shape(sizes, shape):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from dslc.check import along, call_arguments, calls, expressions, static_values, wording
+from dslc.check import along, bracket_indices, call_arguments, defined_calls, elementwise, wording
+from dslc.check.call_arguments import Given
 from dslc.check.indices import Scope
 from dslc.check.program import Apply, Constant, Draw, Index, IndexValue
 from dslc.check.sums import REST, keeps_axis
@@ -15,9 +15,6 @@ from dslc.diagnostics.report import Label
 from dslc.ops.table import ALONG_AXIS, DRAWS, REDUCTIONS
 from dslc.source import Span
 from dslc.syntax import tree as t
-
-if TYPE_CHECKING:
-    from dslc.check.call_arguments import Given
 
 
 def bracketed(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> Val:
@@ -64,121 +61,11 @@ def bracketed(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) 
     return NOTHING
 
 
-def arity(scope: Scope, node: t.Call, name: str, given: Sequence[Given], least: int, most: int) -> bool:
-    if least <= len(given) <= most:
-        return True
-    expected = wording.count(least, "argument") if least == most else f"{least} to {most} arguments"
-    scope.frame.report(kinds.ARITY(Label(node.span), name=name, expected=expected, found=len(given)))
-    return False
-
-
-def bracket_names(scope: Scope, callee: t.Access, what: str) -> list[tuple[str, t.Expr | None, Span]] | None:
-    """Names and bounds between the brackets of a call; `...` is the name REST."""
-    found: list[tuple[str, t.Expr | None, Span]] = []
-    for item in callee.items:
-        if isinstance(item, t.Name):
-            found.append((item.id, None, item.span))
-        elif isinstance(item, t.Slice) and isinstance(item.low, t.Name) and item.high is not None and item.step is None:
-            found.append((item.low.id, item.high, item.low.span))
-        elif isinstance(item, t.Rest):
-            found.append((REST, None, item.span))
-        else:
-            help = f"write names, with a bound if needed: `{what}[i]`, `{what}[a: 2, b: 2]`"
-            scope.frame.report(kinds.BRACKET_NAMES(Label(item.span), name=what, help=help))
-            return None
-    return found
-
-
-class Bound:
-    """Indices bound by a bracket while its arguments are checked (a context manager)."""
-
-    def __init__(self, scope: Scope, names: list[tuple[str, t.Expr | None, Span]]):
-        self.scope = scope
-        self.names = names
-        self.fresh: dict[str, tuple[Index, ...]] = {}
-        self.good = True
-
-    def __enter__(self) -> Bound:
-        scope, frame = self.scope, self.scope.frame
-        self.outer_rest = scope.rest, scope.rest_span
-        for name, bound, span in self.names:
-            if name == REST:
-                if REST in scope.kept:
-                    labels = [Label(span)] + ([Label(scope.rest_span, "in use here")] if scope.rest_span else [])
-                    frame.report(kinds.INDEX_BOUND_TWICE(*labels, name=REST, help="name the axes of one of them"))
-                    self.good = False
-                scope.rest, scope.rest_span = None, None
-                continue
-            if name == scope.axis_name:
-                self.fresh[name] = scope.find(name, span)
-                continue
-            if name in self.fresh:
-                label = Label(self.fresh[name][0].span, "in use here")
-                frame.report(kinds.INDEX_BOUND_TWICE(Label(span), label, name=name, help=_rename(scope, name)))
-                self.good = False
-            index = frame.new_index(name, None, span)
-            scope.state(index)
-            if bound is not None:
-                size = static_values.as_size(scope, bound, what=f"the range of `{name}`")
-                self.good = self.good and size is not None
-                scope.explicit.add(index)
-                if size is not None:
-                    scope.constrain(index, size, bound.span)
-            self.fresh[name] = (index,)
-        scope.levels.append(dict(self.fresh))
-        return self
-
-    def indices(self) -> list[Index]:
-        """The bound indices, once the arguments have been seen."""
-        found: list[Index] = []
-        for name, _, _ in self.names:
-            found.extend(self.scope.rest or () if name == REST else self.fresh[name])
-        return found
-
-    def __exit__(self, *_: object) -> None:
-        self.scope.levels.pop()
-        self.scope.require_bound(tuple(self.indices()))
-        if any(name == REST for name, _, _ in self.names):
-            self.scope.rest, self.scope.rest_span = self.outer_rest
-
-
-def _rename(scope: Scope, name: str) -> str:
-    """Advice to take another letter for an inner index."""
-    letters = "ijklmnpqrstuvwxyz"
-    place = letters.find(name) if len(name) == 1 else -1
-    free = [x for x in letters[place + 1 :] + letters if not scope.is_index(x) and x not in scope.frame.names]
-    return f"choose another name for the inner index, for example `{free[0]}`" if free else "rename the inner index"
-
-
-def free_indices(scope: Scope, names: list[tuple[str, t.Expr | None, Span]]) -> list[Index] | None:
-    """The indices of the statement that a bracket names without binding them; bounds fix their range."""
-    found: list[Index] = []
-    for name, bound, span in names:
-        if name == REST:
-            if scope.rest is None:
-                scope.frame.report(
-                    kinds.REST_MISUSE(Label(span), why="nothing before it says how many axes it stands for")
-                )
-                return None
-            found.extend(scope.rest)
-            continue
-        indices = scope.find(name, span)
-        if bound is not None:
-            size = static_values.as_size(scope, bound, what=f"the range of `{name}`")
-            if size is None:
-                return None
-            scope.explicit.update(indices)
-            for index in indices:
-                scope.constrain(index, size, bound.span)
-        found.extend(indices)
-    return found
-
-
 def reduction_call(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list[Given]) -> Val:
-    names = bracket_names(scope, callee, name)
-    if names is None or not arity(scope, node, name, given, 1, 1):
+    names = bracket_indices.bracket_names(scope, callee, name)
+    if names is None or not bracket_indices.arity(scope, node, name, given, 1, 1):
         return NOTHING
-    with Bound(scope, names) as bound:
+    with bracket_indices.Bound(scope, names) as bound:
         val = given[0].value(scope)
         indices = bound.indices()
     if val.poisoned or not bound.good:
@@ -194,16 +81,16 @@ def reduction_call(scope: Scope, node: t.Call, callee: t.Access, name: str, give
 def reduction(scope: Scope, name: str, indices: Sequence[Index], val: Val, node: t.Expr, span: Span) -> Val:
     """Reduce a value, after a look at its dtype."""
     if val.function is not None or isinstance(val.static, str) or val.several:
-        expressions.numbers(scope, [(node, val)], name)
+        elementwise.numbers(scope, [(node, val)], name)
         return NOTHING
     if name in ("any", "all"):
         if val.dtype != "bool":
             help = f"compare it: `{node.span.text} != 0`"
             scope.frame.report(kinds.CONDITION_EXPECTED(Label(node.span), found="a number", help=help))
             return NOTHING
-    elif not expressions.numbers(scope, [(node, val)], name):
+    elif not elementwise.numbers(scope, [(node, val)], name):
         return NOTHING
-    return expressions.reduce(scope, name, indices, val, span)
+    return elementwise.reduce(scope, name, indices, val, span)
 
 
 def axis_function(scope: Scope, node: t.Call, callee: t.Access, function: FunctionValue, given: list[Given]) -> Val:
@@ -215,24 +102,24 @@ def axis_function(scope: Scope, node: t.Call, callee: t.Access, function: Functi
         help = f"write `{target.name}(...)`; indices go into the arguments"
         frame.report(kinds.NO_BRACKETS(Label(callee.span), name=target.name, help=help))
         return NOTHING
-    names = bracket_names(scope, callee, target.name)
+    names = bracket_indices.bracket_names(scope, callee, target.name)
     if names is None:
         return NOTHING
     if keeps_axis(function.defined):
         early = [n for n in names if n[0] != REST]
-        if free_indices(scope, early) is None:
+        if bracket_indices.free_indices(scope, early) is None:
             return NOTHING
         known = [
             call_arguments.Given(g.node, g.name, g.value(scope) if _is_number_formal(function, i, g) else None)
             for i, g in enumerate(given)
         ]
-        indices = free_indices(scope, [(n, None, s) for n, _, s in names])
+        indices = bracket_indices.free_indices(scope, [(n, None, s) for n, _, s in names])
         if indices is None or any(g.val is not None and g.val.poisoned for g in known):
             return NOTHING
         if not _depends(scope, known, indices, target.name):
             return NOTHING
-        return calls.call_defined(scope, node, function, known, None, tuple(indices))
-    with Bound(scope, names) as bound:
+        return defined_calls.call_defined(scope, node, function, known, None, tuple(indices))
+    with bracket_indices.Bound(scope, names) as bound:
         known = [
             call_arguments.Given(g.node, g.name, g.value(scope) if _is_number_formal(function, i, g) else None)
             for i, g in enumerate(given)
@@ -242,7 +129,7 @@ def axis_function(scope: Scope, node: t.Call, callee: t.Access, function: Functi
             return NOTHING
         if not _depends(scope, known, indices, target.name):
             return NOTHING
-        return calls.call_defined(scope, node, function, known, None, tuple(indices))
+        return defined_calls.call_defined(scope, node, function, known, None, tuple(indices))
 
 
 def _is_number_formal(function: FunctionValue, place: int, given: Given) -> bool:
@@ -282,13 +169,13 @@ def _indexed(scope: Scope, given: Given, index: Index, function: str) -> str:
 
 def draw(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list[Given]) -> Val:
     """`bernoulli[n, c](p)`: one draw for each (n, c)."""
-    names = bracket_names(scope, callee, name)
+    names = bracket_indices.bracket_names(scope, callee, name)
     least, most = DRAWS[name]
-    if names is None or not arity(scope, node, name, given, least, most):
+    if names is None or not bracket_indices.arity(scope, node, name, given, least, most):
         return NOTHING
-    indices = free_indices(scope, names)
+    indices = bracket_indices.free_indices(scope, names)
     operands = [(g.node, g.value(scope)) for g in given]
-    if indices is None or not expressions.numbers(scope, operands, name):
+    if indices is None or not elementwise.numbers(scope, operands, name):
         return NOTHING
     for operand, val in operands:
         if val.axes:
@@ -305,10 +192,10 @@ def draw(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list[Gi
 
 def one_hot(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> Val:
     """`one_hot[k: K](label[n])` is `1 if k == label[n] else 0`."""
-    entry = along.one_index(scope, callee, "one_hot")
-    if entry is None or not arity(scope, node, "one_hot", given, 1, 1):
+    entry = bracket_indices.one_index(scope, callee, "one_hot")
+    if entry is None or not bracket_indices.arity(scope, node, "one_hot", given, 1, 1):
         return NOTHING
-    found = free_indices(scope, [entry])
+    found = bracket_indices.free_indices(scope, [entry])
     val = given[0].value(scope)
     if found is None or val.poisoned:
         return NOTHING

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dslc.check import expressions, signatures, static_values, wording
+from dslc.check import elementwise, rules, signatures, static_values, wording
+from dslc.check.frame import Checker, Frame
 from dslc.check.indices import Scope
-from dslc.check.values import (
-    FunctionValue,
-    Shared,
-    Static,
-    StaticValue,
-    Val,
-)
+from dslc.check.program import Instance
+from dslc.check.values import FunctionValue, Shared, Static, StaticValue, Val
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.resolve.files import Defined
@@ -40,7 +36,7 @@ class Given:
         return self.span if self.name is None or self.place is None else self.place.word(self.name)
 
     def value(self, scope: Scope) -> Val:
-        return self.val if self.val is not None else expressions.expression(scope, self.node)
+        return self.val if self.val is not None else rules.expression(scope, self.node)
 
 
 def is_static_kind(kind: str) -> bool:
@@ -108,7 +104,7 @@ def bind_arguments(
         elif formal.name in already:
             bound[formal.name] = (already[formal.name], node.span)  # type: ignore[assignment]
         elif formal.default is not None:
-            default = signatures.default_value(frame.checker, defined, formal)
+            default = default_value(frame.checker, defined, formal)
             if default is None:
                 good = False
             else:
@@ -145,7 +141,7 @@ def evaluate_argument(scope: Scope, defined: Defined, formal: t.Formal, given: G
         return None
     if kind == "scalar":
         if isinstance(val.static, str) or val.several:
-            expressions.numbers(scope, [(given.node, val)], formal.name)
+            elementwise.numbers(scope, [(given.node, val)], formal.name)
             return None
         return val
     if kind in ("tensor", "any"):
@@ -153,7 +149,7 @@ def evaluate_argument(scope: Scope, defined: Defined, formal: t.Formal, given: G
             frame.report(kinds.ARGUMENT_KIND(*labels, name=formal.name, expected="a tensor", found="a string"))
             return None
         if val.several:
-            frame.report(expressions.several_results(given.node, val))
+            frame.report(elementwise.several_results(given.node, val))
             return None
         return val
     return static_argument(scope, formal, kind, given, val)
@@ -197,7 +193,7 @@ def static_argument(scope: Scope, formal: t.Formal, kind: str, given: Given, val
         wrong = not isinstance(value, str)
     if wrong:
         labels = _places(given, formal)
-        found, expected = expressions.describe(frame, val), _kind_words(kind)
+        found, expected = elementwise.describe(frame, val), _kind_words(kind)
         frame.report(kinds.ARGUMENT_KIND(*labels, name=formal.name, expected=expected, found=found))
         return None
     return None if value is None else Static(value, formal.span, "argument")
@@ -222,7 +218,7 @@ def function_argument(
     if val.poisoned:
         return None
     if val.function is None:
-        found, expected = expressions.describe(frame, val), _kind_words(kind)
+        found, expected = elementwise.describe(frame, val), _kind_words(kind)
         if formal is None:
             frame.report(kinds.NOT_CALLABLE(Label(given.span), what=found))
         else:
@@ -230,3 +226,22 @@ def function_argument(
             frame.report(kinds.ARGUMENT_KIND(*labels, name=formal.name, expected=expected, found=found))
         return None
     return val.function
+
+
+def default_value(checker: Checker, defined: Defined, formal: t.Formal) -> Val | Static | FunctionValue | Shared | None:
+    """The default of an argument, evaluated where it is written."""
+    assert formal.default is not None
+    frame = Frame(checker, defined.file, "fn", Instance(defined.node.name, "fn", span=defined.node.span))
+    scope = Scope(frame)
+    kind = signatures.formal_kind(frame, defined, formal)
+    if kind in ("fn", "layer"):
+        return function_argument(scope, Given(formal.default), kind)
+    val = rules.expression(scope, formal.default)
+    if val.poisoned:
+        return None
+    if kind == "scalar":
+        return val
+    if kind in ("tensor", "any"):
+        frame.report(kinds.DEFAULT_OF_TENSOR(Label(formal.default.span), name=formal.name))
+        return None
+    return static_argument(scope, formal, kind, Given(formal.default), val)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from dslc.check import brackets, call_arguments, derivatives, expressions, instance_calls, matrices, wording
+from dslc.check import brackets, call_arguments, defined_calls, derivatives, elementwise, matrices, wording
 from dslc.check.dependence import every_statement
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
-from dslc.check.program import Apply, Constant, Define, Expr, Index, Read, Tensor
-from dslc.check.sums import Placement, collect_index_names
+from dslc.check.program import Apply, Constant, Define, Expr, Read, Tensor
 from dslc.check.values import (
     NOTHING,
     FunctionValue,
@@ -23,16 +21,12 @@ from dslc.check.values import (
     exact,
     is_float,
     is_int,
-)  # fmt: skip
+)
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import ALONG_AXIS, CASTS, DERIVATIVES, DRAWS, EXTERNALS, REDUCTIONS, SCALAR_OPS
-from dslc.resolve.files import Defined
 from dslc.sizes import extreme, tidy
 from dslc.syntax import tree as t
-
-#: What stands between the brackets of operations that replace an index, or make one.
-BRACKET_FORMS = {"top_k": "{} -> j: 5", "fft": "{} -> f", "ifft": "{} -> t", "one_hot": "k: K"}
 
 
 def call(scope: Scope, node: t.Call, piped: tuple[t.Expr, Val] | None = None) -> Val:
@@ -57,18 +51,18 @@ def call(scope: Scope, node: t.Call, piped: tuple[t.Expr, Val] | None = None) ->
         case Poison():
             return NOTHING
         case Shared():
-            return call_defined(scope, node, binding.function, given, binding)
+            return defined_calls.call_defined(scope, node, binding.function, given, binding)
         case FunctionValue(defined=None):
             return call_builtin(scope, node, binding.builtin or "", given)
         case FunctionValue():
-            return call_defined(scope, node, binding, given, None)
+            return defined_calls.call_defined(scope, node, binding, given, None)
         case Val() if binding.function is not None:
             function = binding.function
             if isinstance(function, Shared):
-                return call_defined(scope, node, function.function, given, function)
+                return defined_calls.call_defined(scope, node, function.function, given, function)
             if function.defined is None:
                 return call_builtin(scope, node, function.builtin or "", given)
-            return call_defined(scope, node, function, given, None)
+            return defined_calls.call_defined(scope, node, function, given, None)
         case Tensor():
             help = f"write brackets to read it: `{callee.id}[...]`"
             frame.report(kinds.NOT_CALLABLE(Label(callee.span), what=f"the tensor `{callee.id}`", help=help))
@@ -94,7 +88,7 @@ def call_builtin(scope: Scope, node: t.Call, name: str, given: list[call_argumen
     if name in REDUCTIONS and not (name in ("min", "max") and len(given) == 2):
         return reduce_all(scope, node, name, given)
     if name in ALONG_AXIS or name in DRAWS or name in ("concat", "top_k", "one_hot", "prefix", "fft", "ifft"):
-        report_brackets(scope, node, name, given, "i")
+        defined_calls.report_brackets(scope, node, name, given, "i")
         return NOTHING
     if name in ("wrap", "clamp"):
         clipped = f"clip({', '.join(g.span.text for g in given)})" if len(given) == 3 else "clip(x, low, high)"
@@ -111,21 +105,21 @@ def call_builtin(scope: Scope, node: t.Call, name: str, given: list[call_argumen
         return NOTHING
     if name in CASTS:
         return cast(scope, node, name, operands[0])
-    if not expressions.numbers(scope, operands, name):
+    if not elementwise.numbers(scope, operands, name):
         return NOTHING
     if name == "stop_grad":
-        return expressions.combine(scope, name, operands, operands[0][1].dtype, node.span)
+        return elementwise.combine(scope, name, operands, operands[0][1].dtype, node.span)
     if name in ("min", "max") and all(v.static is not None for _, v in operands):
         folded = _fold_extreme(name, [v.static for _, v in operands])
         if folded is not None:
             return Val(static=folded)
-    dtype = expressions.joint_dtype([v for _, v in operands])
+    dtype = elementwise.joint_dtype([v for _, v in operands])
     record = SCALAR_OPS[name]
     if record.gives == "bool":
         dtype = "bool"
     elif record.gives == "float" and not is_float(dtype):
         dtype = "float"
-    return expressions.combine(scope, name, operands, dtype, node.span)
+    return elementwise.combine(scope, name, operands, dtype, node.span)
 
 
 def _fold_extreme(name: str, values: Sequence[StaticValue | None]) -> StaticValue | None:
@@ -171,14 +165,14 @@ def _is_rounded(frame: Frame, root: Expr) -> bool:
 def cast(scope: Scope, node: t.Call, name: str, operand: tuple[t.Expr, Val]) -> Val:
     source, val = operand
     if val.function is not None or isinstance(val.static, str) or val.several:
-        expressions.numbers(scope, [operand], name)
+        elementwise.numbers(scope, [operand], name)
         return NOTHING
     if name in ("i32", "i64") and is_float(val.dtype):
         if not isinstance(val.static, float) and not (val.expr is not None and _is_rounded(scope.frame, val.expr)):
             help = f"say how to round: `{name}(round({source.span.text}))`, or `floor`, `ceil`, `trunc`"
             scope.frame.report(kinds.ROUNDING_UNCLEAR(Label(node.span), name=name, help=help))
             return NOTHING
-    aligned = expressions.combine(scope, name, [operand], name, node.span)
+    aligned = elementwise.combine(scope, name, [operand], name, node.span)
     return aligned
 
 
@@ -191,98 +185,6 @@ def reduce_all(scope: Scope, node: t.Call, name: str, given: list[call_arguments
     if val.poisoned:
         return NOTHING
     if not val.axes:
-        report_brackets(scope, node, name, given, None)
+        defined_calls.report_brackets(scope, node, name, given, None)
         return NOTHING
     return brackets.reduction(scope, name, val.axes, val, given[0].node, node.span)
-
-
-def report_brackets(scope: Scope, node: t.Call, name: str, given: list[call_arguments.Given], axis: str | None) -> None:
-    """A function along an index is called without one. `axis`: how it calls its one index; None: it takes several."""
-    placement = Placement(scope)
-    used = [n for g in given for n in placement.in_order(g.node, placement.uses(g.node))]
-    names = [n for n in dict.fromkeys(used) if n not in scope.kept] or used[-1:]
-    text = ", ".join(g.span.text if g.place is None else g.place.text for g in given)
-    if names:
-        scope.unreduced.update(names)
-        form = BRACKET_FORMS.get(name, "{}").format(", ".join(names if axis is None else names[-1:]))
-        help = f"name the index: `{name}[{form}]({text if form in names or axis is None else given[0].span.text})`"
-    elif axis is None:
-        help = f"`{text}` is a single number, and needs no `{name}`"
-    else:
-        help = f"name the index: `{name}[{axis}](...)`"
-        val = given[0].value(scope)
-        if val.poisoned:
-            return
-        if val.axes and "\n" not in text and len(given) == 1:
-            axes = wording.letters(len(val.axes), scope.frame)
-            whole = text if text.isidentifier() else "h"
-            help = f"name the axes, here and on the left: `{name}[{axes[-1]}]({whole}[{', '.join(axes)}])`"
-            help += "" if whole == text else f", with `h = {text}` on a line before"
-    scope.frame.report(kinds.BRACKETS_NEEDED(Label(node.span), name=name, help=help))
-
-
-def call_defined(
-    scope: Scope,
-    node: t.Call,
-    function: FunctionValue,
-    given: list[call_arguments.Given],
-    shared: Shared | None,
-    axis: tuple[Index, ...] | None = None,
-) -> Val:
-    """Call a definition of a spec or of the library."""
-    frame = scope.frame
-    defined = function.defined
-    assert defined is not None
-    target = defined.node
-    if isinstance(target, t.Optimizer):
-        frame.report(
-            kinds.NOT_CALLABLE(
-                Label(node.callee.span), what=f"the optimizer `{target.name}`", help="optimizers stand after `using`"
-            )
-        )
-        return NOTHING
-    if isinstance(target, t.Fn) and target.axis is not None and axis is None:
-        report_brackets(scope, node, target.name, given, target.axis)
-        return NOTHING
-    bound = call_arguments.bind_arguments(scope, node, function, given, skip_tensors=False)
-    if bound is None:
-        return NOTHING
-    if target in frame.checker.faulty and isinstance(target, t.Layer):
-        return NOTHING
-    if isinstance(target, t.Fn) and target.expression is not None and not _has_tensor_types(target):
-        return inline(scope, node, defined, bound, axis)
-    if isinstance(target, t.Layer) and frame.word == "fn":
-        caller = frame.file.lookup(frame.instance.name)
-        short = caller is not None and isinstance(caller.node, t.Fn) and caller.node.expression is not None
-        help = f"make it a layer with a block: `layer {frame.instance.name}(...) -> y: [...]:`" if short else None
-        frame.report(kinds.LAYER_IN_FN(Label(node.span), name=target.name, help=help))
-        return NOTHING
-    return instance_calls.apply_instance(scope, node, defined, bound, shared)
-
-
-def _has_tensor_types(target: t.Fn) -> bool:
-    return any(isinstance(f.kind, t.Type) for f in target.formals)
-
-
-def inline(
-    scope: Scope, node: t.Call, defined: Defined, bound: call_arguments.Bound, axis: tuple[Index, ...] | None
-) -> Val:
-    """A function given by one formula: its body is checked in place, with the arguments as values."""
-    frame = scope.frame
-    target = defined.node
-    assert isinstance(target, t.Fn) and target.expression is not None
-    inner_frame = replace(
-        frame, file=defined.file, names={k: v for k, (v, _) in bound.items()}, word="fn", errors=0,
-        calls=frame.inside(target.name, node.span),
-    )  # fmt: skip
-    inner = Scope(inner_frame, reads=scope.reads, groups=scope.groups, evidence=scope.evidence)
-    if axis is not None and target.axis is not None:
-        inner.levels.append({target.axis: axis})
-        inner.axis_name = target.axis
-    inner.index_names = collect_index_names(inner_frame, [target.expression]) - (
-        {target.axis} if target.axis else set()
-    )
-    val = expressions.right_side(Placement(inner), target.expression, (), {target.axis} if target.axis else set())
-    scope.names.update({f"{n}@{id(i)}": i for n, i in inner.names.items()})
-    frame.errors += inner_frame.errors
-    return val

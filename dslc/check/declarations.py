@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from dslc.check import call_arguments, definitions, equations, expressions, signatures, static_values, wording
+from dslc.check import call_arguments, definitions, elementwise, equations, rules, signatures, static_values, wording
 from dslc.check.dependence import tensors_in
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
@@ -133,8 +133,8 @@ def drawn_value(frame: Frame, node: t.Expr, declaration: ParamDecl) -> None:
         return
     declaration.initializer = callee.id
     scope = Scope(frame)
-    values = [expressions.expression(scope, a.value) for a in arguments]
-    if expressions.numbers(scope, [(a.value, v) for a, v in zip(arguments, values, strict=True)], callee.id):
+    values = [rules.expression(scope, a.value) for a in arguments]
+    if elementwise.numbers(scope, [(a.value, v) for a, v in zip(arguments, values, strict=True)], callee.id):
         known = [initial_value(frame, a.value, lower(v)) for a, v in zip(arguments, values, strict=True)]
         declaration.init_args = tuple(x for x in known if x is not None)
     rank = len(declaration.tensor.shape)
@@ -153,9 +153,9 @@ def state(frame: Frame, node: t.State) -> None:
     tensor = frame.new_tensor(".".join([node.name, *frame.loop]), dtype, shape[0], "state", node.span, origins=shape[1])
     scope = Scope(frame)
     with frame.collecting() as body:
-        value = expressions.expression(scope, node.value)
+        value = rules.expression(scope, node.value)
     frame.names[node.name] = tensor
-    if value.poisoned or not expressions.numbers(scope, [(node.value, value)], "="):
+    if value.poisoned or not elementwise.numbers(scope, [(node.value, value)], "="):
         return
     if value.axes:
         frame.report(kinds.SCALAR_EXPECTED(Label(node.value.span), name=node.name))
@@ -178,10 +178,10 @@ def slots(frame: Frame, node: t.Slots) -> None:
             continue
         scope = Scope(frame)
         with frame.collecting() as body:
-            value = expressions.expression(scope, part.value)
+            value = rules.expression(scope, part.value)
         tensor = frame.new_tensor(part.name, "float", like.shape, "slot", part.span, origins=like.origins)
         frame.names[part.name] = tensor
-        if not value.poisoned and expressions.numbers(scope, [(part.value, value)], "="):
+        if not value.poisoned and elementwise.numbers(scope, [(part.value, value)], "="):
             known = initial_value(frame, part.value, lower(value), body, hyper)
             if known is not None:
                 frame.instance.states.append(StateDecl(tensor, known))

@@ -6,28 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import cast
 
-from dslc.check import (
-    call_arguments,
-    equations,
-    matching,
-    signatures,
-    statements,
-    static_values,
-    where_clauses,
-    wording,
-)
+from dslc.check import blocks, call_arguments, equations, matching, signatures, static_values, where_clauses, wording
 from dslc.check.frame import INSTANCE_STEPS, MAX_PARAMETERS, CheckedAtCall, Checker, Frame, GiveUp
 from dslc.check.indices import Scope, is_placeholder
 from dslc.check.program import Affine, CustomBackward, Define, Index, Instance, SizeValue, Tensor
-from dslc.check.values import (
-    DTYPES,
-    FLOATS,
-    POISON,
-    Static,
-    StaticValue,
-    Val,
-    is_float,
-)
+from dslc.check.values import DTYPES, FLOATS, POISON, Static, StaticValue, Val, is_float
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.resolve.files import Callable_, Defined, did_you_mean
@@ -109,7 +92,7 @@ def check_body(frame: Frame, defined: Defined) -> bool:
     if not signatures.bind_outputs(frame, node.outputs):
         return False
     frame.site_taken |= {inner.name for inner in node.walk() if isinstance(inner, t.Use)}
-    statements.block(frame, node.body)
+    blocks.block(frame, node.body)
     outputs: list[Tensor] = []
     for declared in node.outputs:
         binding = frame.names.get(declared.name)
@@ -179,7 +162,7 @@ def custom_backward(frame: Frame, node: t.Backward, definition: t.Fn | t.Layer) 
         frame.names[name] = tensor
         cotangents.append(tensor)
     with frame.collecting() as body:
-        statements.block(frame, node.body)
+        blocks.block(frame, node.body)
     adjoints = []
     for name, tensor in zip(node.adjoints, inputs, strict=True):
         binding = frame.names.get(name)
@@ -251,7 +234,7 @@ def own_statics(
         elif kind == "tensor":
             continue
         elif formal.default is not None and kind not in ("scalar",):
-            default = signatures.default_value(checker, defined, formal)
+            default = call_arguments.default_value(checker, defined, formal)
             if default is None:
                 return None
             statics[formal.name] = default

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dslc.check import expressions, instance_calls, shapes, tensor_reads
+from dslc.check import elementwise, materialise, shapes, tensor_reads
+from dslc.check.call_arguments import Given
 from dslc.check.dependence import depends
 from dslc.check.indices import Scope
 from dslc.check.program import Derivative
@@ -13,9 +14,6 @@ from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import DERIVATIVES
 from dslc.syntax import tree as t
-
-if TYPE_CHECKING:
-    from dslc.check.call_arguments import Given
 
 
 def derivative(scope: Scope, node: t.Call, kind: str, given: list[Given]) -> Val:
@@ -49,7 +47,7 @@ def derivative(scope: Scope, node: t.Call, kind: str, given: list[Given]) -> Val
         help = f"reduce it, for example `{kind}(sum({given[0].node.span.text}), {given[1].node.span.text})`"
         frame.report(kinds.DERIVATIVE_SCALAR(Label(given[0].span), kind=kind, found=f"the shape {found}", help=help))
         return NOTHING
-    value = instance_calls.materialise_over(scope, of, (), given[0].span, "of")
+    value = materialise.materialise_over(scope, of, (), given[0].span, "of")
     if not depends(frame.so_far(), value, wrt):
         label = Label(given[1].span)
         frame.report(
@@ -59,7 +57,7 @@ def derivative(scope: Scope, node: t.Call, kind: str, given: list[Given]) -> Val
     direction = None
     if kind in ("jvp", "vjp"):
         direction_val = given[2].value(scope)
-        if direction_val.poisoned or not expressions.numbers(scope, [(given[2].node, direction_val)], kind):
+        if direction_val.poisoned or not elementwise.numbers(scope, [(given[2].node, direction_val)], kind):
             return NOTHING
         like = wrt if kind == "jvp" else value
         sizes = [a.size for a in direction_val.axes if a.size is not None]
@@ -71,7 +69,7 @@ def derivative(scope: Scope, node: t.Call, kind: str, given: list[Given]) -> Val
             values: dict[str, Any] = {"found": found, "expected": expected, "like": text}
             frame.report(kinds.DIRECTION_SHAPE(*labels, kind=kind, help=advice, **values))
             return NOTHING
-        direction = instance_calls.materialise_over(scope, direction_val, (), given[2].span, "direction")
+        direction = materialise.materialise_over(scope, direction_val, (), given[2].span, "direction")
     results = {
         "grad": wrt.shape, "jvp": value.shape, "vjp": wrt.shape, "jacobian": (*value.shape, *wrt.shape),
         "hessian": (*wrt.shape, *wrt.shape),

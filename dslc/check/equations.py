@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dslc.check import expressions, scans, static_values, wording
+from dslc.check import elementwise, rules, scan_state, static_values, wording
 from dslc.check.frame import EQUATION_STEPS, Frame
 from dslc.check.indices import Evidence, PendingGroup, Scope
 from dslc.check.program import Affine, Expr, Index
@@ -159,14 +159,14 @@ def equation_values(
     # Without brackets on the left a whole tensor is meant, unless the type says that it is a single number.
     whole = targets[0].items is None and not nameless and (declared[0] is None or len(declared[0][0]) > 0)
     placement = Placement(scope)
-    val = expressions.right_side(placement, value, targets if whole else ())
+    val = rules.right_side(placement, value, targets if whole else ())
     if val.poisoned or frame.errors > before:
         return None
     results = val.several or (val,)
     if len(results) != len(targets):
         names = Label(targets[0].span.to(targets[-1].span), wording.count(len(targets), "name"))
         label = Label(value.span, wording.count(len(results), "result"))
-        one = expressions.by_name(value, val) if len(targets) == 1 else None
+        one = elementwise.by_name(value, val) if len(targets) == 1 else None
         help = f"name every result, or take one: {one}" if one else None
         frame.report(kinds.RESULT_COUNT(label, names, expected=len(targets), found=len(results), help=help))
         return None
@@ -286,7 +286,7 @@ def lay_out(
         help = "to name a layer, write `use`" if val.function is not None else None
         frame.report(kinds.NOT_A_VALUE(Label(value.span), found=what, help=help))
         return None
-    steps = scans.active_indices(frame)
+    steps = scan_state.active_indices(frame)
     if target.items is None:
         named = [i.name or REST for i in val.free if i not in set(val.axes) and i not in steps]
         if named:

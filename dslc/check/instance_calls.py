@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import replace
 
-from dslc.check import call_arguments, definitions, expressions, scans, signatures
+from dslc.check import call_arguments, definitions, elementwise, materialise, members, scan_state, signatures
 from dslc.check.dependence import every_statement
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
 from dslc.check.positions import value_bound
-from dslc.check.program import Affine, CallFunction, Define, Index, Instance, Read, Tensor, UpdateState
-from dslc.check.values import NOTHING, Shared, Val, lower, shared_layers, whole_tensor
+from dslc.check.program import CallFunction, Index, Instance, Tensor, UpdateState
+from dslc.check.values import NOTHING, Shared, Val, lower, shared_layers
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.resolve.files import Defined
@@ -27,7 +26,7 @@ def apply_instance(
     """Call a layer or a typed function: find its instance, map it over free indices, name the results."""
     frame = scope.frame
     target = defined.node
-    steps = scans.active_indices(frame)
+    steps = scan_state.active_indices(frame)
     tensors: dict[str, Val] = {}
     scalars: list[tuple[t.Expr, Val]] = []
     for formal in target.formals:
@@ -41,7 +40,7 @@ def apply_instance(
                 scalars.append((t.Name("", span=span), value))
     lifted_axes: tuple[Index, ...] = ()
     if scalars:
-        aligned = expressions.align(scope, scalars)
+        aligned = elementwise.align(scope, scalars)
         if aligned is None:
             return NOTHING
         vals, lifted_axes = aligned
@@ -54,14 +53,14 @@ def apply_instance(
         own = set(val.axes)
         mapped.update({i: None for i in val.free if i not in own and i not in steps})
     order = tuple(mapped)
-    if not resolved(scope, order):
+    if not materialise.resolved(scope, order):
         return NOTHING
     arguments: dict[str, Tensor] = {}
     lifted: dict[str, bool] = {}
     for name, val in tensors.items():
         own = set(val.axes)
         lifted[name] = any(i not in own and i not in steps for i in val.free)
-        arguments[name] = materialise_over(scope, val, order if lifted[name] else (), bound[name][1], name)
+        arguments[name] = materialise.materialise_over(scope, val, order if lifted[name] else (), bound[name][1], name)
     types = {
         name: signatures.ArgType(
             tensor.dtype, tensor.shape[len(order) if lifted[name] else 0 :],
@@ -98,7 +97,7 @@ def apply_instance(
             labels.append(Label(shared.span, "named here"))
             frame.report(kinds.SHARED_DIFFERS(*labels, name=layer))
             return NOTHING
-        if is_foreign(frame, shared):
+        if members.is_foreign(frame, shared):
             frame.instance.borrowed.append(instance)
         (frame.instance if shared is None else shared.home.owner).children[path] = instance
     sizes = tuple(i.size for i in order)
@@ -112,11 +111,11 @@ def apply_instance(
             instance, outputs, tuple(arguments[f.name] for f in target.formals if f.name in arguments), path,
             len(order), tuple(lifted[f.name] for f in target.formals if f.name in arguments),
             shared.frozen if shared is not None else False, node.span,
-            shared.home if shared is not None and is_foreign(frame, shared) else None,
+            shared.home if shared is not None and members.is_foreign(frame, shared) else None,
             tuple(dict.fromkeys(home for value in statics.values() for home in shared_layers(value))),
         )
     )  # fmt: skip
-    results = tuple(read_result(scope, o, order, lifted_axes, node.span) for o in outputs)
+    results = tuple(materialise.read_result(scope, o, order, lifted_axes, node.span) for o in outputs)
     names = tuple(o.name for o in instance.outputs)
     return replace(results[0], results=names) if len(results) == 1 else Val(several=results, results=names)
 
@@ -130,11 +129,6 @@ def _updated_state(instance: Instance) -> str | None:
         if below is not None:
             return f"{statement.instance.name}.{below}"  # type: ignore[union-attr]
     return None
-
-
-def is_foreign(frame: Frame, shared: Shared | None) -> bool:
-    """Was a layer named with `use` by a definition around this one, which passed it on?"""
-    return shared is not None and shared.home.owner is not frame.instance
 
 
 def _result_origins(output: Tensor, span: Span) -> tuple[tuple[Span, str], ...]:
@@ -160,47 +154,10 @@ def different_parameter(a: Instance, b: Instance) -> tuple[str, tuple[Size, ...]
     return None
 
 
-def read_result(
-    scope: Scope, tensor: Tensor, order: tuple[Index, ...], lifted_axes: tuple[Index, ...], span: Span
-) -> Val:
-    """The value of a call: its mapped axes are the indices it was mapped over, the others are positional."""
-    own = tuple(scope.frame.new_index("", size, span) for size in tensor.shape[len(order) :])
-    positions = tuple(Affine(((i, 1),), 0) for i in (*order, *own))
-    read = Read(tensor, positions, tensor.dtype, span=span)
-    return Val(read, (*lifted_axes, *own), dict.fromkeys((*order, *own)))
-
-
 def _bound_of(scope: Scope, tensor: Tensor, val: Val) -> Size | None:
     if tensor.below is not None or val.expr is None:
         return tensor.below
     return value_bound(scope.frame, val.expr)
-
-
-def resolved(scope: Scope, indices: Sequence[Index]) -> bool:
-    """Are the ranges of indices known by now? (A call needs them at once.)"""
-    good = True
-    for index in indices:
-        if index.size is None and index not in scope.failed:
-            scope.failed.add(index)
-            scope.frame.report(kinds.RANGE_UNKNOWN(Label(index.span), name=index.name or "..."))
-        good = good and index.size is not None
-    return good
-
-
-def materialise_over(scope: Scope, val: Val, order: tuple[Index, ...], span: Span, name: str) -> Tensor:
-    """Give a value a tensor of its own, over the indices `order` and then its positional axes."""
-    frame = scope.frame
-    existing = whole_tensor(val)
-    if existing is not None and not order:
-        return existing
-    indices = (*order, *val.axes)
-    expr = lower(val)
-    shape = tuple(i.size for i in indices)
-    origins = tuple((i.span if i.span.source.text else span, "") for i in indices)
-    below = value_bound(frame, expr)
-    tensor = frame.new_tensor(name, val.dtype, shape, span=span, below=below, origins=origins)
-    frame.emit(Define(tensor, tuple((i,) for i in indices), expr, span))
-    return tensor
 
 
 def site_path(frame: Frame, node: t.Call, name: str) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
-from dslc.check import along, brackets, expressions, instance_calls, renaming, wording
+from dslc.check import along, bracket_indices, elementwise, materialise, renaming, wording
+from dslc.check.call_arguments import Given
 from dslc.check.indices import Scope
 from dslc.check.program import External, Index
 from dslc.check.values import NOTHING, Val, is_float, is_int, lower, promote, whole_tensor
@@ -13,9 +13,6 @@ from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import EXTERNALS
 from dslc.syntax import tree as t
-
-if TYPE_CHECKING:
-    from dslc.check.call_arguments import Given
 
 
 def einsum(scope: Scope, node: t.Call, given: list[Given]) -> Val:
@@ -47,7 +44,7 @@ def einsum(scope: Scope, node: t.Call, given: list[Given]) -> Val:
     product: Val | None = None
     for letters, argument in zip(operands, given[1:], strict=True):
         val = argument.value(scope)
-        if val.poisoned or not expressions.numbers(scope, [(argument.node, val)], "einsum"):
+        if val.poisoned or not elementwise.numbers(scope, [(argument.node, val)], "einsum"):
             return NOTHING
         if len(val.axes) != len(letters):
             axes = wording.count(len(letters), "axis", "axes")
@@ -68,23 +65,23 @@ def einsum(scope: Scope, node: t.Call, given: list[Given]) -> Val:
             rename[axis] = index
         val = renaming.replace_indices(val, rename)
         val = Val(lower(val), (), val.free)
-        product = val if product is None else expressions.combine(
+        product = val if product is None else elementwise.combine(
             scope, "*", [(node, product), (argument.node, val)], promote(product.dtype, val.dtype), node.span
         )  # fmt: skip
     assert product is not None
     summed = [index for letter, index in table.items() if letter not in right]
     if summed:
-        product = expressions.reduce(scope, "sum", summed, product, node.span)
+        product = elementwise.reduce(scope, "sum", summed, product, node.span)
     return Val(product.expr, tuple(table[c] for c in right), product.free)
 
 
 def external(scope: Scope, node: t.Call, name: str, given: list[Given]) -> Val:
     """`solve(A, b)` and its like, on the last axes, mapped over free indices."""
     frame = scope.frame
-    if not brackets.arity(scope, node, name, given, EXTERNALS[name], EXTERNALS[name]):
+    if not bracket_indices.arity(scope, node, name, given, EXTERNALS[name], EXTERNALS[name]):
         return NOTHING
     operands = [(g.node, g.value(scope)) for g in given]
-    if not expressions.numbers(scope, operands, name):
+    if not elementwise.numbers(scope, operands, name):
         return NOTHING
     matrix = operands[0][1]
     if len(matrix.axes) != 2 or not scope.unify(matrix.axes[0], matrix.axes[1]):
@@ -107,10 +104,10 @@ def external(scope: Scope, node: t.Call, name: str, given: list[Given]) -> Val:
             frame.report(kinds.RIGHT_HAND_SIDE(Label(given[1].span), expected=expected, found=shape))
             return NOTHING
     order = along.mapped_indices(scope, [v for _, v in operands], [])
-    if not instance_calls.resolved(scope, order):
+    if not materialise.resolved(scope, order):
         return NOTHING
     tensors = tuple(
-        instance_calls.materialise_over(scope, v, order, g.span, "matrix" if i == 0 else "right")
+        materialise.materialise_over(scope, v, order, g.span, "matrix" if i == 0 else "right")
         for i, (g, v) in enumerate(operands)
     )
     dtype = functools.reduce(promote, (v.dtype for _, v in operands))
@@ -125,5 +122,5 @@ def external(scope: Scope, node: t.Call, name: str, given: list[Given]) -> Val:
         for s in shapes[name]
     )
     frame.emit(External(name, outputs, tensors, len(order), node.span))
-    results = tuple(instance_calls.read_result(scope, o, order, (), node.span) for o in outputs)
+    results = tuple(materialise.read_result(scope, o, order, (), node.span) for o in outputs)
     return results[0] if len(results) == 1 else Val(several=results, results=("value", "vector"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dslc.check import definitions, lint, matching, statements, training
+from dslc.check import blocks, definitions, lint, matching, training
+from dslc.check import rule_table as rule_table  # nothing is checked without the rules
 from dslc.check.frame import Checker, Frame, GiveUp
 from dslc.check.program import Instance, Program, SharedLayer, TrainProgram
 from dslc.check.values import FunctionValue, Shared
@@ -128,7 +129,7 @@ def check_train(
     by_itself = program.models.get(node.model)
     if by_itself is not None:
         frame.site_taken |= _heads(by_itself)
-    statements.block(frame, node.body)
+    blocks.block(frame, node.body)
     first_line = node.span.first_line
     if frame.objective is None:
         frame.report(kinds.NO_OBJECTIVE(Label(first_line), model=node.model))

@@ -7,7 +7,7 @@ import re
 from dslc.check import wording
 from dslc.check.frame import Frame
 from dslc.check.program import Tensor
-from dslc.check.scans import ScanState
+from dslc.check.scan_state import ScanState
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.sizes import tidy

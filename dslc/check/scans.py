@@ -1,191 +1,22 @@
-"""Scans: values that are built step by step along one index, and reads of their earlier steps."""
+"""Scans: values that are built step by step along one index."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from dslc.check import expressions, signatures, static_values, tensor_reads, wording
-from dslc.check.conditions import Known, not_negative
+from dslc.check import binding, signatures, static_values, wording
+from dslc.check.conditions import not_negative
 from dslc.check.frame import Frame
-from dslc.check.indices import Evidence, PendingRead, Scope, is_placeholder
-from dslc.check.positions import affine, difference
-from dslc.check.program import Affine, Carried, Define, Index, Read, Scan, Tensor
-from dslc.check.values import NOTHING, POISON, Binding, Static, Val, is_float, lower
+from dslc.check.indices import Evidence, Scope, is_placeholder
+from dslc.check.positions import difference
+from dslc.check.program import Affine, Carried, Define, Read, Scan, Tensor
+from dslc.check.scan_state import ScanState, Sequence_
+from dslc.check.values import POISON, Static, is_float
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import CASTS
-from dslc.sizes import Facts, Size, tidy
-from dslc.source import Span
+from dslc.sizes import Size, tidy
 from dslc.syntax import tree as t
-
-
-@dataclass(eq=False)
-class Sequence_:
-    """A value with the scanned index on its left-hand side."""
-
-    tensor: Tensor
-    axis: int
-    target: t.Target
-    #: the dtype that reads of earlier steps have taken
-    read_as: str
-    defined: bool = False
-    #: its equation has an error
-    failed: bool = False
-    #: the first read of an earlier step, which is what needs a start
-    earlier: Span | None = None
-    #: reads of earlier steps in branches of selects, whose conditions may leave out the first step
-    conditional: list[tuple[Span, Affine, tuple[Known, ...]]] = field(default_factory=list)
-    start: t.Start | None = None
-
-
-@dataclass(eq=False)
-class ScanState:
-    node: t.Scan
-    index: Index
-    sequences: dict[str, Sequence_] = field(default_factory=dict)
-    #: reads whose proof needs the length of the scan
-    deferred: list[tuple[Scope, PendingRead]] = field(default_factory=list)
-    #: the value of the index at the first step
-    low: Size = 0
-    #: what says how many steps there are
-    evidence: Evidence | None = None
-    #: what names mean around the scan
-    outer: dict[str, Binding] = field(default_factory=dict)
-
-    def has_length(self, facts: Facts) -> bool:
-        return self.index.size is not None and not is_placeholder(facts.normal(self.index.size))
-
-
-#: what a step that is read too early is
-UNFINISHED = "not computed yet"
-
-
-def first_step(frame: Frame, index: Index) -> Size:
-    """What the index of a scan counts from: its steps are numbered from 0."""
-    return next((state.low for state in frame.scans if state.index is index), 0)
-
-
-def active_indices(frame: Frame) -> set[Index]:
-    return {state.index for state in frame.scans}
-
-
-def is_carried(scope: Scope, tensor: Tensor) -> bool:
-    return _sequence(scope.frame, tensor) is not None
-
-
-def _sequence(frame: Frame, tensor: Tensor) -> tuple[ScanState, Sequence_] | None:
-    for state in frame.scans:
-        for sequence in state.sequences.values():
-            if sequence.tensor is tensor:
-                return state, sequence
-    return None
-
-
-def reads_unfinished(scope: Scope, tensor: Tensor, span: Span) -> bool:
-    """Report a whole read of a sequence that is still being built."""
-    found = _sequence(scope.frame, tensor)
-    if found is None:
-        return False
-    state, sequence = found
-    name = state.index.name
-    items = sequence.target.items or ()
-    places = [_earlier(state) if axis == sequence.axis else item.span.text for axis, item in enumerate(items)]
-    help = f"read one step of it: `{tensor.name}[{', '.join(places)}]`"
-    head = Label(state.node.span.first_line, "in this scan")
-    scope.frame.report(kinds.READS_FUTURE(Label(span), head, name=tensor.name, index=name, what=UNFINISHED, help=help))
-    return True
-
-
-def _earlier(state: ScanState) -> str:
-    return f"{state.index.name}+1" if state.node.reversed else f"{state.index.name}-1"
-
-
-def _all_earlier(value: str, step: str, index: str) -> str:
-    """Advice to carry all earlier steps along."""
-    past = f"{value}_past"
-    line = f"{past}[{step}, {index}] = {value}[{step}] if {index} == {step} else {past}[{step}-1, {index}]"
-    return (
-        f"to read all of them, carry them along: `{past}[{step}-1, {index}]` here, and below it `{line}` with "
-        f"`start {past} = 0`"
-    )
-
-
-def read_carried(scope: Scope, node: t.Access, tensor: Tensor, outside: Val | None) -> Val:
-    """`h[n, t-1, k]` inside the scan that builds `h`; `outside` stands beyond its other axes."""
-    frame = scope.frame
-    found = _sequence(frame, tensor)
-    assert found is not None
-    state, sequence = found
-    items = tensor_reads.expand_items(scope, node.items, len(tensor.shape), node, tensor)
-    if items is None:
-        return NOTHING
-    positions = []
-    axes: list[Index] = []
-    free: dict[Index, None] = {}
-    before = len(scope.reads)
-    for axis, item in enumerate(items):
-        if axis != sequence.axis:
-            part = tensor_reads.position(scope, node, tensor, axis, item, outside is not None)
-            if part is None:
-                return NOTHING
-            positions.append(part[0])
-            axes.extend(part[1])
-            free.update(part[2])
-            continue
-        where = _step(scope, item)
-        if where is not None:
-            where = Affine(where.terms, tidy(where.offset - state.low))
-        step = _offset(where, state) if where is not None else None
-        if step is None or step > 0 or (step == 0 and not sequence.defined):
-            text = item.span.text if isinstance(item, t.Node) else "..."
-            help = f"earlier steps are `{_earlier(state)}` and so on"
-            if step == 0:
-                help = f"`{tensor.name}` is computed further down in this step; {help}"
-            elif step is not None and not state.node.reversed:
-                help += f"; to go from the last step to the first, write `scan {state.node.name} reversed:`"
-            elif step is not None:
-                help += f"; to go from the first step to the last, write `scan {state.node.name}:`"
-            place = Label(item.span if isinstance(item, t.Node) else node.span, f"step `{text}`")
-            head = Label(state.node.span.first_line, "in this scan")
-            name = state.index.name
-            what = UNFINISHED if step is not None else "not a fixed number of steps back"
-            if step is None and not state.node.reversed and text.isidentifier() and len(items) == 1:
-                help = f"{help}; {_all_earlier(tensor.name, name, text)}"
-            frame.report(kinds.READS_FUTURE(place, head, name=tensor.name, index=name, what=what, help=help))
-            return NOTHING
-        assert where is not None
-        if step < 0 and scope.known:
-            sequence.conditional.append((node.span, where, scope.known))
-        elif step < 0 and sequence.earlier is None:
-            sequence.earlier = node.span
-        positions.append(where)
-        free[state.index] = None
-    val = tensor_reads.read_of(node, tensor, positions, axes, free, outside)
-    if outside is None and scope.known:
-        tensor_reads.guard(scope, val, [r for r in scope.reads[before:] if r.position in positions])
-    return val
-
-
-def _step(scope: Scope, item: object) -> Affine | None:
-    if not isinstance(item, t.Node) or isinstance(item, t.Rest | t.Group | t.Slice | t.Into):
-        return None
-    val = expressions.expression(scope, item)  # type: ignore[arg-type]
-    if val.poisoned or val.function is not None or isinstance(val.static, str):
-        return None
-    return affine(lower(val))
-
-
-def _offset(where: Affine, state: ScanState) -> int | None:
-    """How many steps ahead (> 0) or back (< 0) a position lies, in the direction of the scan."""
-    if len(where.terms) != 1 or where.terms[0][0] is not state.index or where.terms[0][1] != 1:
-        return None
-    if not isinstance(where.offset, int):
-        return None
-    return -where.offset if state.node.reversed else where.offset
-
-
-# ---- opening and closing -------------------------------------------------------------------------
 
 
 def open_scan(frame: Frame, node: t.Scan, starts: list[t.Start], dtypes: Mapping[str, str]) -> ScanState | None:
@@ -403,7 +234,6 @@ def _look_at_conditions(frame: Frame, state: ScanState, sequence: Sequence_) -> 
 
 def _start_value(frame: Frame, state: ScanState, sequence: Sequence_) -> Tensor | None:
     """Check `start h[n, k] = ...` against the sequence without its scanned axis."""
-    from dslc.check import binding
 
     node = sequence.start
     assert node is not None

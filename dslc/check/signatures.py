@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dslc.check import call_arguments, expressions, static_values, wording
-from dslc.check.frame import Checker, Frame
+from dslc.check import static_values, wording
+from dslc.check.frame import Frame
 from dslc.check.indices import Scope
 from dslc.check.program import Instance, Tensor
-from dslc.check.values import (
-    DTYPES,
-    POISON,
-    FunctionValue,
-    Shared,
-    Static,
-    Val,
-    exact,
-    is_float,
-)
+from dslc.check.values import DTYPES, POISON, FunctionValue, Shared, Static, exact, is_float
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.resolve.files import Defined, did_you_mean
@@ -31,6 +22,7 @@ DTYPE_ALIASES = {
     "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "double": "f64", "half": "f16",
     "int": "i32", "int32": "i32", "int64": "i64", "long": "i64", "boolean": "bool",
 }  # fmt: skip
+
 
 KIND_WORDS = ("size", "int", "float", "bool", "string", "fn", "layer")
 
@@ -87,25 +79,6 @@ def formal_kind(frame: Frame, defined: Defined, formal: t.Formal) -> str:
         return "scalar"
     number = default.operand if isinstance(default, t.Negative) else default
     return "int" if isinstance(number, t.Number) and isinstance(number.value, int) else "float"
-
-
-def default_value(checker: Checker, defined: Defined, formal: t.Formal) -> Val | Static | FunctionValue | Shared | None:
-    """The default of an argument, evaluated where it is written."""
-    assert formal.default is not None
-    frame = Frame(checker, defined.file, "fn", Instance(defined.node.name, "fn", span=defined.node.span))
-    scope = Scope(frame)
-    kind = formal_kind(frame, defined, formal)
-    if kind in ("fn", "layer"):
-        return call_arguments.function_argument(scope, call_arguments.Given(formal.default), kind)
-    val = expressions.expression(scope, formal.default)
-    if val.poisoned:
-        return None
-    if kind == "scalar":
-        return val
-    if kind in ("tensor", "any"):
-        frame.report(kinds.DEFAULT_OF_TENSOR(Label(formal.default.span), name=formal.name))
-        return None
-    return call_arguments.static_argument(scope, formal, kind, call_arguments.Given(formal.default), val)
 
 
 def declared_dtype(frame: Frame, node: t.Type) -> str | None:

@@ -1,101 +1,24 @@
-"""Statements: declarations, equations, loops, modes."""
+"""Statements that hold others, loops, choices, scans and modes, and those that say something about a definition."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from dslc.check import (
-    accumulation,
-    binding,
-    declarations,
-    expressions,
+    blocks,
     grids,
+    rules,
     scans,
     static_values,
-    training,
     wording,
 )
 from dslc.check.frame import MAX_ITERATIONS, Frame
 from dslc.check.indices import Scope
 from dslc.check.program import Dtype, Loop, Modes, Remat, Stmt, Tensor, add_result
-from dslc.check.values import (
-    POISON,
-    Binding,
-    FunctionValue,
-    Shared,
-    Static,
-    Val,
-    is_float,
-    is_int,
-    promote,
-)
+from dslc.check.values import POISON, Binding, FunctionValue, Shared, Static, Val, is_float, is_int, promote
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.syntax import tree as t
-
-#: which statements may stand where (by the word of the definition)
-PLACES: dict[type, tuple[str, ...]] = {
-    t.Parameter: ("layer", "model"),
-    t.State: ("layer", "model"),
-    t.Use: ("layer", "model"),
-    t.Expose: ("layer", "model", "train"),
-    t.Slots: ("optimizer",),
-    t.Update: ("layer", "model", "optimizer"),
-    t.Backward: ("fn",),
-    t.Objective: ("train",),
-    t.Using: ("train",),
-    t.Metric: ("train",),
-    t.Freeze: ("train",),
-    t.Mode: ("layer", "model", "train"),
-}
-
-
-def block(frame: Frame, statements: Sequence[t.Statement]) -> None:
-    """Check statements in order; `start` lines belong to the scan above them, modes go in pairs."""
-    place = 0
-    while place < len(statements):
-        statement = statements[place]
-        place += 1
-        frame.checker.step(statement.span)
-        if not _may_stand_here(frame, statement):
-            continue
-        if isinstance(statement, t.Scan):
-            starts: list[t.Start] = []
-            while place < len(statements) and isinstance(following := statements[place], t.Start):
-                starts.append(following)
-                place += 1
-            scan(frame, statement, starts)
-        elif isinstance(statement, t.Start):
-            label, name = Label(statement.target.span), statement.target.name
-            frame.report(kinds.START_UNKNOWN(label, name=name, why="no scan stands directly above it"))
-        elif isinstance(statement, t.Mode):
-            pair = [statement]
-            if (
-                place < len(statements)
-                and isinstance(other := statements[place], t.Mode)
-                and other.mode != statement.mode
-            ):
-                pair.append(other)
-                place += 1
-            modes(frame, pair)
-        else:
-            HANDLERS[type(statement)](frame, statement)
-
-
-def _may_stand_here(frame: Frame, statement: t.Statement) -> bool:
-    places = PLACES.get(type(statement))
-    if places is None or frame.word in places:
-        return True
-    word = statement.span.text.split(maxsplit=1)[0].rstrip(":")
-    if frame.word == "fn" and isinstance(statement, t.Parameter | t.State):
-        name = statement.targets[0].name if isinstance(statement, t.Parameter) else statement.name
-        frame.report(kinds.PARAM_IN_FN(Label(statement.span), word=word, name=name, fn=frame.instance.name))
-    else:
-        allowed = wording.listed(places, "or")
-        frame.report(kinds.NOT_HERE(Label(statement.span.first_line), word=word, here=frame.word, allowed=allowed))
-    poison_all(frame, [statement])
-    return False
 
 
 def for_(frame: Frame, node: t.For) -> None:
@@ -103,18 +26,18 @@ def for_(frame: Frame, node: t.For) -> None:
     low = static_values.as_size(scope, node.low, least=None, what="the first value")
     high = static_values.as_size(scope, node.high, least=None, what="the end")
     if low is None or high is None:
-        poison_all(frame, node.body)
+        blocks.poison_all(frame, node.body)
         return
     if not isinstance(low, int) or not isinstance(high, int):
         bound = node.high if not isinstance(high, int) else node.low
         frame.settle_at_call(bound)
         help = wording.made_known(frame, bound, f"use `scan {node.name}` for equal steps along an axis")
         frame.report(kinds.STATIC_NEEDED(Label(bound.span), what="the range of a `for`", help=help))
-        poison_all(frame, node.body)
+        blocks.poison_all(frame, node.body)
         return
     if high - low > MAX_ITERATIONS:
         frame.report(kinds.TOO_MUCH_WORK(Label(node.high.span), what="passes of a `for`", limit=MAX_ITERATIONS))
-        poison_all(frame, node.body)
+        blocks.poison_all(frame, node.body)
         return
     outer, place = frame.names.get(node.name), node.span.word(node.name)
     if node.name in frame.taken or isinstance(outer, Tensor | Val | FunctionValue | Shared):
@@ -123,7 +46,7 @@ def for_(frame: Frame, node: t.For) -> None:
         what = wording.a(outer.what) if isinstance(outer, Static) else "a value"
         help = "choose another name for the loop variable"
         frame.report(kinds.INDEX_SHADOWS(*labels, name=node.name, what=what, help=help))
-        poison_all(frame, node.body)
+        blocks.poison_all(frame, node.body)
         return
     passes: list[tuple[Stmt, ...]] = []
     earlier: list[Stmt] = []
@@ -135,7 +58,7 @@ def for_(frame: Frame, node: t.For) -> None:
         frame.loop.append(str(value))
         before = frame.errors
         with frame.collecting() as body:
-            block(frame, node.body)
+            blocks.block(frame, node.body)
         passes.append(tuple(body))
         earlier += body
         frame.loop.pop()
@@ -154,39 +77,23 @@ def for_(frame: Frame, node: t.For) -> None:
         frame.names[node.name] = outer
 
 
-def poison_all(frame: Frame, body: Sequence[t.Statement]) -> None:
-    """Everything that a block would have defined has an error already."""
-    for statement in body:
-        for node in statement.walk():
-            match node:
-                case t.Equation() | t.Parameter():
-                    names = [target.name for target in node.targets]
-                case t.Accumulate():
-                    names = [node.target.name]
-                case t.State() | t.Use() | t.Size() | t.Metric() | t.SlotValue():
-                    names = [node.name]
-                case _:
-                    names = []
-            frame.names.update(dict.fromkeys(names, POISON))
-
-
 def if_(frame: Frame, node: t.If) -> None:
     for branch in node.branches:
-        value = expressions.condition(Scope(frame), branch.condition)
+        value = rules.condition(Scope(frame), branch.condition)
         if value.poisoned:
-            poison_all(frame, (node,))
+            blocks.poison_all(frame, (node,))
             return
         if not isinstance(value.static, bool):
             frame.settle_at_call(branch.condition)
             choice = "`if` chooses when the spec is compiled; write `a if condition else b` for a choice by data"
             help = wording.made_known(frame, branch.condition, choice)
             frame.report(kinds.STATIC_NEEDED(Label(branch.condition.span), what="the condition of an `if`", help=help))
-            poison_all(frame, (node,))
+            blocks.poison_all(frame, (node,))
             return
         if value.static:
-            block(frame, branch.body)
+            blocks.block(frame, branch.body)
             return
-    block(frame, node.otherwise)
+    blocks.block(frame, node.otherwise)
 
 
 def scan(frame: Frame, node: t.Scan, starts: list[t.Start], dtypes: Mapping[str, str] | None = None) -> None:
@@ -194,7 +101,7 @@ def scan(frame: Frame, node: t.Scan, starts: list[t.Start], dtypes: Mapping[str,
     node = grids.with_rows(node, frame.names)
     state_ = scans.open_scan(frame, node, starts, dtypes or {})
     if state_ is None:
-        poison_all(frame, node.body)
+        blocks.poison_all(frame, node.body)
         return
     outer = state_.outer = dict(frame.names)
     for name, sequence in state_.sequences.items():
@@ -202,7 +109,7 @@ def scan(frame: Frame, node: t.Scan, starts: list[t.Start], dtypes: Mapping[str,
     frame.scans.append(state_)
     before = frame.errors
     with frame.collecting() as body:
-        block(frame, node.body)
+        blocks.block(frame, node.body)
     frame.scans.pop()
     if dtypes is None and frame.errors == before and (found := scans.other_dtypes(state_)):
         frame.names = outer
@@ -222,6 +129,12 @@ def scan(frame: Frame, node: t.Scan, starts: list[t.Start], dtypes: Mapping[str,
     scans.close_scan(frame, state_, body, starts)
 
 
+def lone_start(frame: Frame, node: t.Start) -> None:
+    """`start h = 0` that no scan stands above."""
+    label, name = Label(node.target.span), node.target.name
+    frame.report(kinds.START_UNKNOWN(label, name=name, why="no scan stands directly above it"))
+
+
 def modes(frame: Frame, pair: Sequence[t.Mode]) -> None:
     """`training:` and `inference:`: both start from the same names, and what they define is joined."""
     outer, outer_latest = dict(frame.names), dict(frame.latest)
@@ -231,7 +144,7 @@ def modes(frame: Frame, pair: Sequence[t.Mode]) -> None:
     for node in pair:
         frame.names, frame.latest = dict(outer), dict(outer_latest)
         with frame.collecting() as body:
-            block(frame, node.body)
+            blocks.block(frame, node.body)
         bodies[node.mode] = list(body)
         names[node.mode], latest[node.mode] = dict(frame.names), dict(frame.latest)
     frame.names, frame.latest = dict(outer), dict(outer_latest)
@@ -272,7 +185,7 @@ def same_dtype(a: Dtype, b: Dtype) -> bool:
 
 def checkpoint(frame: Frame, node: t.Checkpoint) -> None:
     with frame.collecting() as body:
-        block(frame, node.body)
+        blocks.block(frame, node.body)
     frame.emit(Remat(tuple(body), node.span))
 
 
@@ -290,24 +203,3 @@ def expose(frame: Frame, node: t.Expose) -> None:
             frame.unknown(name, node.span.word(name))
         elif value is not POISON:
             frame.report(kinds.NOT_A_VALUE(Label(node.span.word(name)), found=f"`{name}`, which is no tensor"))
-
-
-HANDLERS: dict[type, Callable[[Frame, Any], None]] = {
-    t.Parameter: declarations.parameter,
-    t.State: declarations.state,
-    t.Slots: declarations.slots,
-    t.Use: declarations.use,
-    t.Size: declarations.size,
-    t.Equation: binding.equation,
-    t.Accumulate: accumulation.accumulate,
-    t.Update: accumulation.update,
-    t.For: for_,
-    t.If: if_,
-    t.Checkpoint: checkpoint,
-    t.Backward: backward,
-    t.Objective: training.objective,
-    t.Using: training.using,
-    t.Metric: training.metric,
-    t.Freeze: training.freeze,
-    t.Expose: expose,
-}

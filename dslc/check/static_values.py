@@ -5,16 +5,11 @@ from __future__ import annotations
 import math
 
 from dslc import decimals
-from dslc.check import expressions, wording
+from dslc.check import elementwise, rules, wording
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
 from dslc.check.program import Apply, Constant, Expr, SizeValue
-from dslc.check.values import (
-    Ratio,
-    StaticValue,
-    Val,
-    exact,
-)
+from dslc.check.values import Ratio, StaticValue, Val, exact
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.sizes import MAX_AXIS, MAX_POWER_BITS, Polynomial, Size, floor_div, modulo, quotient, show, tidy
@@ -158,7 +153,7 @@ def _shortened(value: int) -> str:
 
 def as_size(scope: Scope, node: t.Expr, least: int | None = 1, what: str = "a size") -> Size | None:
     """An expression that must be a whole number known at compile time, or made of sizes."""
-    val = expressions.expression(scope, node)
+    val = rules.expression(scope, node)
     if val.poisoned:
         return None
     if val.static is None and isinstance(val.expr, SizeValue):
@@ -173,7 +168,7 @@ def as_size(scope: Scope, node: t.Expr, least: int | None = 1, what: str = "a si
             kinds.SIZE_EXPECTED(
                 Label(node.span),
                 what=what,
-                found=expressions.describe(scope.frame, val),
+                found=elementwise.describe(scope.frame, val),
                 help=_under_a_condition(scope, node) or wording.made_known(scope.frame, node),
             )
         )
@@ -242,7 +237,7 @@ def report_quotient(scope: Scope, node: t.Expr, size: Polynomial) -> None:
     if isinstance(node, t.Product) and node.factors[-1][0] == "/":
         *factors, (_, divisor) = node.factors
         dividend = factors[0][1] if len(factors) == 1 else t.Product(tuple(factors))
-        values = [expressions.expression(scope, x).static for x in (dividend, divisor)]
+        values = [rules.expression(scope, x).static for x in (dividend, divisor)]
         text = print_node(t.Binary("%", dividend, divisor))  # with the parentheses that its sides need
         if text.count("%") == 1 and "\n" not in text:
             rounded = text.replace(" % ", " // ")

@@ -1,40 +1,17 @@
-"""Reads of tensors: names, indices, slices, groups, what stands outside, and parameters of named layers."""
+"""Reads of tensors: what stands between the brackets as positions: indices, slices, groups, `...`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dslc.check import expressions, instance_calls, scans, static_values, wording
+from dslc.check import rules, scan_state, static_values, wording
 from dslc.check.conditions import Guarded
 from dslc.check.frame import Frame
 from dslc.check.indices import PendingGroup, PendingRead, Scope
 from dslc.check.positions import affine
-from dslc.check.program import (
-    Affine,
-    Apply,
-    Constant,
-    Data,
-    Dtype,
-    Expr,
-    Index,
-    Position,
-    Read,
-    Tensor,
-)
+from dslc.check.program import Affine, Apply, Constant, Data, Dtype, Expr, Index, Position, Read, Tensor
 from dslc.check.sums import REST
-from dslc.check.values import (
-    NOTHING,
-    FunctionValue,
-    Poison,
-    Shared,
-    Static,
-    Val,
-    is_float,
-    is_int,
-    lower,
-    promote,
-    whole_tensor,
-)
+from dslc.check.values import Val, is_float, is_int, lower, promote
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.sizes import Polynomial, Size, floor_div, tidy
@@ -47,87 +24,6 @@ def whole(scope: Scope, tensor: Tensor, span: Span) -> Val:
     axes = tuple(scope.frame.new_index("", size, span) for size in tensor.shape)
     read = Read(tensor, tuple(Affine(((a, 1),), 0) for a in axes), tensor.dtype, span=span)
     return Val(read, axes, dict.fromkeys(axes))
-
-
-def accessed_tensor(scope: Scope, node: t.Access) -> Tensor | None:
-    """The tensor that an access reads; reports what else it may be."""
-    frame = scope.frame
-    base = node.base
-    if isinstance(base, t.Member) and isinstance(base.root, t.Name):
-        return member(frame, base)
-    if not isinstance(base, t.Name):
-        val = expressions.expression(scope, base)
-        if val.poisoned:
-            return None
-        if val.expr is None or not val.axes:
-            frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=f"`{base.span.text}`"))
-            return None
-        steps = scans.active_indices(frame)
-        named = [i.name or REST for i in val.free if i not in val.axes and i not in steps]
-        if named:
-            what = f"`{base.span.text}`, which has {wording.indices(named)} already"
-            help = "index each tensor in it, and nothing behind it"
-            frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=what, help=help))
-            return None
-        return instance_calls.materialise_over(scope, val, (), base.span, "part")
-    if scope.is_index(base.id) and not isinstance(frame.names.get(base.id), Tensor):
-        frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=f"the index `{base.id}`"))
-        return None
-    binding = frame.lookup(base.id)
-    match binding:
-        case Tensor():
-            return frame.latest.get(binding, binding)
-        case None:
-            frame.unknown(base.id, base.span)
-        case Val():
-            tensor = whole_tensor(binding)
-            if tensor is not None:
-                return tensor
-            if binding.expr is not None and binding.axes:
-                return instance_calls.materialise_over(scope, binding, (), base.span, base.id)
-            if not binding.poisoned:
-                help = f"give the argument a type, for example `{base.id}: [N]`"
-                frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=f"the number `{base.id}`", help=help))
-        case Static():
-            frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=f"the {binding.what} `{base.id}`"))
-        case FunctionValue() | Shared():
-            help = f"write the arguments after the brackets: `{node.span.text}(...)`"
-            frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=f"the function `{base.id}`", help=help))
-        case Poison():
-            pass
-    return None
-
-
-def access(scope: Scope, node: t.Access, outside: Val | None = None) -> Val:
-    """`tensor[items]`."""
-    tensor = accessed_tensor(scope, node)
-    if tensor is None:
-        return NOTHING
-    if scans.is_carried(scope, tensor):
-        return scans.read_carried(scope, node, tensor, outside)
-    items = expand_items(scope, node.items, len(tensor.shape), node, tensor)
-    if items is None:
-        return NOTHING
-    positions: list[Position] = []
-    axes: list[Index] = []
-    free: dict[Index, None] = {}
-    good = True
-    before = len(scope.reads)
-    for axis, item in enumerate(items):
-        found = position(scope, node, tensor, axis, item, outside is not None)
-        if found is None:
-            good = False
-            continue
-        where, item_axes, item_free = found
-        positions.append(where)
-        axes.extend(item_axes)
-        free.update(item_free)
-    if not good:
-        return NOTHING
-    val = read_of(node, tensor, positions, axes, free, outside)
-    if outside is None and scope.known:
-        guard(scope, val, [r for r in scope.reads[before:] if r.position in positions])
-    return val
 
 
 def guard(scope: Scope, val: Val, pending: Sequence[PendingRead]) -> None:
@@ -258,7 +154,7 @@ def position(
         return slice_position(scope, tensor, axis, item)
     if isinstance(item, t.Group):
         indices = tuple(i for n in item.names for i in scope.find(n.id, n.span))
-        if any(scans.first_step(frame, i) != 0 for i in indices):
+        if any(scan_state.first_step(frame, i) != 0 for i in indices):
             frame.report(kinds.NOT_A_POSITION(Label(item.span), what=f"`{item.span.text}` with the index of a scan"))
             return None
         grouped = Affine((), 0)
@@ -270,7 +166,7 @@ def position(
     mode, inner = _mode(frame, item)
     if inner is None:
         return None
-    val = expressions.expression(scope, inner)
+    val = rules.expression(scope, inner)
     if val.poisoned:
         return None
     if val.function is not None or val.several or isinstance(val.static, str):
@@ -291,7 +187,7 @@ def position(
     if where_affine is not None and not val.axes:
         where_affine.mode = mode  # type: ignore[assignment]
         plain = mode == "inside" and where_affine.offset == 0 and len(where_affine.terms) == 1
-        if plain and where_affine.terms[0][1] == 1 and scans.first_step(frame, where_affine.terms[0][0]) == 0:
+        if plain and where_affine.terms[0][1] == 1 and scan_state.first_step(frame, where_affine.terms[0][0]) == 0:
             index = where_affine.terms[0][0]
             # a stated range may reach outside: that is what `else` is for, and the condition of a select
             longer = index.size is None or frame.facts.equal(index.size, size) is not True
@@ -392,93 +288,3 @@ def report_slice(
         help = f"state that it does: `where {', '.join(needed)}`"
     slice_ = f"{frame.show(low)}:{frame.show(high)}"
     frame.report(kinds.SLICE_RANGE(*labels, name=tensor.name, slice=slice_, how=how, help=help))
-
-
-def or_else(scope: Scope, node: t.OrElse) -> Val:
-    """`(x[n, t-1] else 0)`."""
-    outside = expressions.expression(scope, node.value)
-    if not isinstance(node.read, t.Access):
-        scope.frame.report(kinds.ELSE_NEEDS_READ(Label(node.read.span)))
-        return NOTHING
-    if outside.poisoned:
-        access(scope, node.read, Val(static=0))
-        return NOTHING
-    if outside.axes or outside.function is not None or isinstance(outside.static, str):
-        scope.frame.report(kinds.ELSE_NEEDS_READ(Label(node.value.span)))
-        return NOTHING
-    return access(scope, node.read, outside)
-
-
-def member(frame: Frame, node: t.Member) -> Tensor | None:
-    """`layer.param`: a parameter below a layer that was named with `use`."""
-    parts: list[str] = [node.name]
-    base: t.Expr = node.base
-    while isinstance(base, t.Member):
-        parts.append(base.name)
-        base = base.base
-    if not isinstance(base, t.Name):
-        frame.report(kinds.NO_MEMBERS(Label(base.span), what=f"`{base.span.text}`"))
-        return None
-    binding = frame.lookup(base.id)
-    if binding is None:
-        frame.unknown(base.id, base.span)
-        return None
-    if isinstance(binding, Poison):
-        return None
-    if not isinstance(binding, Shared):
-        help = f"name the layer first: `use {base.id} = ...`" if isinstance(binding, FunctionValue) else None
-        frame.report(kinds.NO_MEMBERS(Label(base.span), what=f"`{base.id}`", help=help))
-        return None
-    if binding.instance is None:
-        if binding.frozen is not None and not frame.had_error:
-            help = f"the sizes of its parameters follow from its input: call `{base.id}(...)` first"
-            frame.report(kinds.NOT_CALLED_YET(Label(node.span), name=base.id, help=help))
-        return None
-    return find_member(frame, node, binding, list(reversed(parts)))
-
-
-def passed_param(frame: Frame, shared: Shared, found: Tensor, path: str) -> Tensor:
-    """A parameter of a layer that the definition was passed; its place is known where that layer was named."""
-    known = frame.instance.passed_params
-    for tensor, place in known.items():
-        if place == (shared.home, path):
-            return tensor
-    tensor = frame.new_tensor(path, found.dtype, found.shape, "param", found.span, origins=found.origins)
-    known[tensor] = (shared.home, path)
-    return tensor
-
-
-def find_member(frame: Frame, node: t.Member, shared: Shared, parts: list[str]) -> Tensor | None:
-    """Follow `layer.sub.0.W` to a parameter."""
-    instance = shared.instance
-    assert instance is not None
-    rest = list(parts)
-    while len(rest) > 1:
-        for length in range(len(rest) - 1, 0, -1):
-            child = instance.children.get(".".join(rest[:length]))
-            if child is not None:
-                instance, rest = child, rest[length:]
-                break
-        else:
-            break
-    params = {p.tensor.name: p.tensor for p in instance.params}
-    if len(rest) == 1 and rest[0] in params:
-        found = params[rest[0]]
-        path = ".".join([shared.path, *parts]) if shared.path else ".".join(parts)
-        if instance_calls.is_foreign(frame, shared):
-            return passed_param(frame, shared, found, path)
-        if path not in frame.instance.member_params:
-            frame.instance.member_params[path] = frame.new_tensor(
-                path, found.dtype, found.shape, "param", found.span, origins=found.origins
-            )
-        return frame.instance.member_params[path]
-    names = [*params, *instance.children]
-    frame.report(
-        kinds.NO_SUCH_MEMBER(
-            Label(node.span),
-            name=rest[0],
-            owner=instance.name,
-            help=wording.near(rest[0], names, "it has", "no parameters"),
-        )
-    )
-    return None

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dslc.check import definitions, equations, expressions, instance_calls, signatures, statements, wording
+from dslc.check import (
+    blocks,
+    call_arguments,
+    definitions,
+    elementwise,
+    equations,
+    materialise,
+    rules,
+    signatures,
+    wording,
+)
 from dslc.check.frame import Checker, Frame
 from dslc.check.indices import Scope
-from dslc.check.program import (
-    Instance,
-    Tensor,
-)
+from dslc.check.program import Instance, Tensor
 from dslc.check.sums import Placement
-from dslc.check.values import (
-    POISON,
-    FunctionValue,
-    Val,
-    is_float,
-    lower,
-)
+from dslc.check.values import POISON, FunctionValue, Val, is_float, lower
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.resolve.files import Defined, did_you_mean
@@ -27,11 +28,11 @@ from dslc.syntax import tree as t
 def scalar_value(frame: Frame, node: t.Expr, what: str) -> Tensor | None:
     """A loss or a metric: one float."""
     scope = equations.open_scope(frame, [], node)
-    val = expressions.right_side(Placement(scope), node)
+    val = rules.right_side(Placement(scope), node)
     if val.poisoned or not scope.finish():
         return None
     if val.function is not None or val.several or isinstance(val.static, str) or val.dtype == "bool":
-        frame.report(kinds.NOT_A_VALUE(Label(node.span), found=expressions.describe(frame, val)))
+        frame.report(kinds.NOT_A_VALUE(Label(node.span), found=elementwise.describe(frame, val)))
         return None
     if val.axes:
         shape = frame.show_shape(a.size for a in val.axes)
@@ -41,7 +42,7 @@ def scalar_value(frame: Frame, node: t.Expr, what: str) -> Tensor | None:
     if what == "loss" and not is_float(val.dtype):
         frame.report(kinds.DIFFERENTIATE_INTEGER(Label(node.span), text=node.span.text, found=val.dtype))
         return None
-    return instance_calls.materialise_over(scope, Val(lower(val), (), val.free), (), node.span, what)
+    return materialise.materialise_over(scope, Val(lower(val), (), val.free), (), node.span, what)
 
 
 def objective(frame: Frame, node: t.Objective) -> None:
@@ -97,7 +98,7 @@ def check_optimizer(checker: Checker, defined: Defined) -> Instance | None:
             found = wording.a(kind)
             frame.report(kinds.ARGUMENT_KIND(Label(formal.span), name=formal.name, expected="a number", found=found))
             return None
-        default = signatures.default_value(checker, defined, formal) if formal.default is not None else None
+        default = call_arguments.default_value(checker, defined, formal) if formal.default is not None else None
         if formal.default is not None and default is None:
             return None
         instance.statics[formal.name] = default
@@ -116,7 +117,7 @@ def check_optimizer(checker: Checker, defined: Defined) -> Instance | None:
     for name in ("step", "grad_norm"):
         frame.names[name] = frame.new_tensor(name, "float", (), "input", node.span)
     instance.inputs = tuple(x for x in frame.names.values() if isinstance(x, Tensor))
-    statements.block(frame, node.body)
+    blocks.block(frame, node.body)
     if not frame.had_error and "param" not in frame.updated:
         frame.report(kinds.OPTIMIZER_IDLE(Label(node.span.first_line), name=node.name))
     return instance if definitions.finish(frame) else None
@@ -156,7 +157,7 @@ def optimizer_use(frame: Frame, node: t.Using) -> None:
             label, help = Label(argument.span.word(name)), wording.near(name, names)
             frame.report(kinds.UNKNOWN_ARGUMENT(label, name=name, callee=callee.span.text, help=help))
             return
-        val = expressions.expression(scope, argument.value)
+        val = rules.expression(scope, argument.value)
         if val.poisoned:
             return
         if val.axes or val.function is not None or isinstance(val.static, str):

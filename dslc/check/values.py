@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Union
 
-from dslc.check.program import Constant, Dtype, Expr, Index, Instance, Read, SharedLayer, SizeValue, Tensor
+from dslc.check.program import Affine, Constant, Dtype, Expr, Index, Instance, Read, SharedLayer, SizeValue, Tensor
 from dslc.dtypes import DTYPES as DTYPES
 from dslc.dtypes import FLOATS as FLOATS
 from dslc.dtypes import INTS as INTS
@@ -148,8 +148,6 @@ def lower(val: Val) -> Expr:
 
 def whole_tensor(val: Val) -> Tensor | None:
     """The tensor itself when a value is exactly `name` or `name[:, :]`, else None."""
-    from dslc.check.program import Affine
-
     expr = val.expr
     if not isinstance(expr, Read) or expr.outside is not None or len(expr.positions) != len(val.axes):
         return None

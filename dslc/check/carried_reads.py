@@ -1,0 +1,118 @@
+"""Reads of values that a scan is still building: earlier steps of it."""
+
+from __future__ import annotations
+
+from dslc.check import rules, scan_state, tensor_reads
+from dslc.check.indices import Scope
+from dslc.check.positions import affine
+from dslc.check.program import Affine, Index, Tensor
+from dslc.check.values import NOTHING, Val, lower
+from dslc.diagnostics import kinds
+from dslc.diagnostics.report import Label
+from dslc.sizes import tidy
+from dslc.source import Span
+from dslc.syntax import tree as t
+
+#: what a step that is read too early is
+UNFINISHED = "not computed yet"
+
+
+def reads_unfinished(scope: Scope, tensor: Tensor, span: Span) -> bool:
+    """Report a whole read of a sequence that is still being built."""
+    found = scan_state.sequence_of(scope.frame, tensor)
+    if found is None:
+        return False
+    state, sequence = found
+    name = state.index.name
+    items = sequence.target.items or ()
+    places = [
+        scan_state.earlier_step(state) if axis == sequence.axis else item.span.text for axis, item in enumerate(items)
+    ]
+    help = f"read one step of it: `{tensor.name}[{', '.join(places)}]`"
+    head = Label(state.node.span.first_line, "in this scan")
+    scope.frame.report(kinds.READS_FUTURE(Label(span), head, name=tensor.name, index=name, what=UNFINISHED, help=help))
+    return True
+
+
+def _all_earlier(value: str, step: str, index: str) -> str:
+    """Advice to carry all earlier steps along."""
+    past = f"{value}_past"
+    line = f"{past}[{step}, {index}] = {value}[{step}] if {index} == {step} else {past}[{step}-1, {index}]"
+    return (
+        f"to read all of them, carry them along: `{past}[{step}-1, {index}]` here, and below it `{line}` with "
+        f"`start {past} = 0`"
+    )
+
+
+def read_carried(scope: Scope, node: t.Access, tensor: Tensor, outside: Val | None) -> Val:
+    """`h[n, t-1, k]` inside the scan that builds `h`; `outside` stands beyond its other axes."""
+    frame = scope.frame
+    found = scan_state.sequence_of(frame, tensor)
+    assert found is not None
+    state, sequence = found
+    items = tensor_reads.expand_items(scope, node.items, len(tensor.shape), node, tensor)
+    if items is None:
+        return NOTHING
+    positions = []
+    axes: list[Index] = []
+    free: dict[Index, None] = {}
+    before = len(scope.reads)
+    for axis, item in enumerate(items):
+        if axis != sequence.axis:
+            part = tensor_reads.position(scope, node, tensor, axis, item, outside is not None)
+            if part is None:
+                return NOTHING
+            positions.append(part[0])
+            axes.extend(part[1])
+            free.update(part[2])
+            continue
+        where = _step(scope, item)
+        if where is not None:
+            where = Affine(where.terms, tidy(where.offset - state.low))
+        step = _offset(where, state) if where is not None else None
+        if step is None or step > 0 or (step == 0 and not sequence.defined):
+            text = item.span.text if isinstance(item, t.Node) else "..."
+            help = f"earlier steps are `{scan_state.earlier_step(state)}` and so on"
+            if step == 0:
+                help = f"`{tensor.name}` is computed further down in this step; {help}"
+            elif step is not None and not state.node.reversed:
+                help += f"; to go from the last step to the first, write `scan {state.node.name} reversed:`"
+            elif step is not None:
+                help += f"; to go from the first step to the last, write `scan {state.node.name}:`"
+            place = Label(item.span if isinstance(item, t.Node) else node.span, f"step `{text}`")
+            head = Label(state.node.span.first_line, "in this scan")
+            name = state.index.name
+            what = UNFINISHED if step is not None else "not a fixed number of steps back"
+            if step is None and not state.node.reversed and text.isidentifier() and len(items) == 1:
+                help = f"{help}; {_all_earlier(tensor.name, name, text)}"
+            frame.report(kinds.READS_FUTURE(place, head, name=tensor.name, index=name, what=what, help=help))
+            return NOTHING
+        assert where is not None
+        if step < 0 and scope.known:
+            sequence.conditional.append((node.span, where, scope.known))
+        elif step < 0 and sequence.earlier is None:
+            sequence.earlier = node.span
+        positions.append(where)
+        free[state.index] = None
+    val = tensor_reads.read_of(node, tensor, positions, axes, free, outside)
+    if outside is None and scope.known:
+        tensor_reads.guard(scope, val, [r for r in scope.reads[before:] if r.position in positions])
+    return val
+
+
+def _step(scope: Scope, item: object) -> Affine | None:
+    if not isinstance(item, t.Node) or isinstance(item, t.Rest | t.Group | t.Slice | t.Into):
+        return None
+    val = rules.expression(scope, item)  # type: ignore[arg-type]
+    if val.poisoned or val.function is not None or isinstance(val.static, str):
+        return None
+    return affine(lower(val))
+
+
+def _offset(where: Affine, state: scan_state.ScanState) -> int | None:
+    """How many steps ahead (> 0) or back (< 0) a position lies, in the direction of the scan."""
+    if len(where.terms) != 1 or where.terms[0][0] is not state.index or where.terms[0][1] != 1:
+        return None
+    if not isinstance(where.offset, int):
+        return None
+    return -where.offset if state.node.reversed else where.offset
