@@ -39,7 +39,7 @@ def accessed_tensor(scope: Scope, node: t.Access) -> Tensor | None:
     binding = frame.lookup(base.id)
     match binding:
         case Tensor():
-            return frame.latest.get(binding, binding)
+            return frame.states.latest.get(binding, binding)
         case None:
             frame.unknown(base.id, base.span)
         case Val():

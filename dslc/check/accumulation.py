@@ -74,7 +74,7 @@ def scatter(frame: Frame, node: t.Accumulate, previous: Tensor | None) -> Tensor
         scope.kept |= placement.uses(part)
     if not equations.index_sizes(scope, node.where):
         return None
-    fixed = frame.output_shapes.get(node.target.name)
+    fixed = frame.types.outputs.get(node.target.name)
     shape: Sequence[Size] | None = (
         previous.shape if previous is not None else fixed.shape if fixed is not None else None
     )
@@ -216,8 +216,8 @@ def update(frame: Frame, node: t.Update) -> None:
     )
     if value is not None:
         frame.emit(UpdateState(state, value, node.span))
-        frame.latest[state] = value
-        frame.updated.add(node.target.name)
+        frame.states.latest[state] = value
+        frame.states.updated.add(node.target.name)
 
 
 def likely_shape(frame: Frame, node: t.Update) -> str:

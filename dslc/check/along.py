@@ -49,7 +49,7 @@ def along_axis(scope: Scope, node: t.Call, callee: t.Access, name: str, given: l
         return NOTHING
     index = found[0]
     if index not in val.free:
-        scope.failed.add(index)
+        scope.ranges.failed.add(index)
         scope.frame.report(kinds.UNUSED_BOUND_INDEX(Label(entry[2]), name=entry[0], function=name))
         return NOTHING
     order = mapped_indices(scope, [val], [index])
@@ -148,7 +148,7 @@ def _into(scope: Scope, callee: t.Access, name: str) -> tuple[t.Into, Index] | N
         size = static_values.as_size(scope, item.bound, what=f"the range of `{item.target.id}`")
         if size is None:
             return None
-        scope.explicit.add(target)
+        scope.ranges.explicit.add(target)
         scope.constrain(target, size, item.bound.span)
     return item, target
 
@@ -170,7 +170,7 @@ def top_k(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> V
     if val.poisoned or not bound.good or not elementwise.numbers(scope, [(given[0].node, val)], "top_k"):
         return NOTHING
     if source not in val.free:
-        scope.failed.add(source)
+        scope.ranges.failed.add(source)
         frame.report(kinds.UNUSED_BOUND_INDEX(Label(item.source.span), name=item.source.id, function="top_k"))
         return NOTHING
     order = mapped_indices(scope, [val], [source])
@@ -196,7 +196,7 @@ def report_too_many(scope: Scope, item: t.Into, source: Index, target: Index) ->
     assert source.size is not None and target.size is not None
     k, size = frame.show(target.size), frame.show(source.size)
     labels = [Label(item.span)]
-    found = scope.evidence.get(source)
+    found = scope.ranges.evidence.get(source)
     if found is not None:
         labels.append(Label(found.origin or found.span, f"`{size}` comes from here"))
     if frame.facts.positive(tidy(target.size - source.size)):
@@ -225,7 +225,7 @@ def fourier(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list
                 Label(g.span), what=f"the argument of `{name}`", expected="float", found=val.dtype
             )
             frame.report(wrong if source in val.free else kind)
-            scope.failed.add(source)
+            scope.ranges.failed.add(source)
             return NOTHING
     aligned = elementwise.align(scope, operands)
     order = mapped_indices(scope, [v for _, v in operands], [source])
@@ -271,7 +271,7 @@ def prefix(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> 
     (index,) = found
     vals = [Val(lower(v)) if v.static is not None else v for v in vals]  # a number is the same at each place
     if not any(index in v.free for v in vals):
-        scope.failed.add(index)
+        scope.ranges.failed.add(index)
         frame.report(kinds.UNUSED_BOUND_INDEX(Label(given[1].span), name=entry[0], function="prefix"))
         return NOTHING
     order = mapped_indices(scope, vals, [index])

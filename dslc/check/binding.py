@@ -65,7 +65,7 @@ def may_assign(frame: Frame, target: t.Target, node: t.Equation | t.Accumulate) 
 
 
 def declared_shape(frame: Frame, target: t.Target) -> Declared | None:
-    fixed = frame.output_shapes.get(target.name)
+    fixed = frame.types.outputs.get(target.name)
     if fixed is None:
         return None
     for state in frame.scans:
@@ -85,7 +85,7 @@ def bind(frame: Frame, target: t.Target, made: Made, span: Span) -> None:
             bind_sequence(frame, sequence, made, below)
             return
     dtype = made.expr.dtype
-    fixed = frame.output_shapes.get(target.name)
+    fixed = frame.types.outputs.get(target.name)
     if fixed is not None:
         if not fits_declared(frame, target, made, fixed, span):
             frame.names[target.name] = POISON
@@ -94,7 +94,7 @@ def bind(frame: Frame, target: t.Target, made: Made, span: Span) -> None:
         below = fixed.below if fixed.below is not None else below
     tensor = frame.new_tensor(target.name, dtype, made.shape, span=target.span, below=below, origins=made.origins)
     frame.names[target.name] = tensor
-    frame.one_mode.pop(target.name, None)
+    frame.reserved.one_mode.pop(target.name, None)
     frame.emit(Define(tensor, made.axes, made.expr, target.span.to(span)))
 
 
@@ -136,7 +136,7 @@ def bind_sequence(frame: Frame, sequence: scan_state.Sequence_, made: Made, belo
             labels = (Label(made.span), Label(place, f"`{b}` comes from here"))
             frame.report(kinds.SIZES_DIFFER(*labels, a=f"`{a}`", b=f"`{b}`", how=wording.how(equal)))
             break
-    fixed = frame.output_shapes.get(tensor.name)
+    fixed = frame.types.outputs.get(tensor.name)
     if fixed is None or fits_declared_dtype(frame, tensor.name, dtype, fixed, made.span):
         dtype = signatures.declared_as(frame, tensor.name, dtype)
     start = sequence.start

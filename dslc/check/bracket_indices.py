@@ -82,7 +82,7 @@ class Bound:
             if bound is not None:
                 size = static_values.as_size(scope, bound, what=f"the range of `{name}`")
                 self.good = self.good and size is not None
-                scope.explicit.add(index)
+                scope.ranges.explicit.add(index)
                 if size is not None:
                     scope.constrain(index, size, bound.span)
             self.fresh[name] = (index,)
@@ -128,7 +128,7 @@ def free_indices(scope: Scope, names: list[tuple[str, t.Expr | None, Span]]) -> 
             size = static_values.as_size(scope, bound, what=f"the range of `{name}`")
             if size is None:
                 return None
-            scope.explicit.update(indices)
+            scope.ranges.explicit.update(indices)
             for index in indices:
                 scope.constrain(index, size, bound.span)
         found.extend(indices)

@@ -72,7 +72,7 @@ def reduction_call(scope: Scope, node: t.Call, callee: t.Access, name: str, give
         return NOTHING
     for index in indices:
         if index not in val.free and index.size is None:
-            scope.failed.add(index)
+            scope.ranges.failed.add(index)
             scope.frame.report(kinds.UNUSED_BOUND_INDEX(Label(index.span), name=index.name, function=name))
             return NOTHING
     return reduction(scope, name, indices, val, given[0].node, node.span)
@@ -146,7 +146,7 @@ def _depends(scope: Scope, known: Sequence[Given], indices: Sequence[Index], nam
     for index in indices:
         used = any(g.val is not None and index in g.val.free for g in known)
         if not used and (whole is not None or index.size is None):
-            scope.failed.add(index)
+            scope.ranges.failed.add(index)
             help = None if whole is None else _indexed(scope, whole, index, name)
             report = kinds.UNUSED_BOUND_INDEX(Label(index.span), name=index.name or "...", function=name, help=help)
             scope.frame.report(report)
@@ -187,7 +187,7 @@ def draw(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list[Gi
         free.update(val.free)
     dtype = "i64" if name == "randint" else "float"
     args = tuple(lower(v) for _, v in operands)
-    return Val(Draw(name, tuple(indices), args, dtype, next(scope.frame.draws), node.span), (), free)
+    return Val(Draw(name, tuple(indices), args, dtype, next(scope.frame.code.draws), node.span), (), free)
 
 
 def one_hot(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> Val:

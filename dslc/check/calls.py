@@ -137,7 +137,7 @@ ROUNDING, KEEPS_WHOLE = ("round", "floor", "ceil", "trunc"), ("+", "-", "*", "ne
 
 def _is_rounded(frame: Frame, root: Expr) -> bool:
     """Was a float made whole, perhaps under a name: `i = floor(p)`, then `i32(i)`, or `i32(max(i, 0))`?"""
-    every = (x for body in (frame.body, *frame.enclosing) for x in every_statement(body))
+    every = (x for body in (frame.code.body, *frame.code.enclosing) for x in every_statement(body))
     defined = {x.tensor: x.value for x in every if isinstance(x, Define)}
     stack, seen = [root], 0
     while stack:

@@ -22,7 +22,7 @@ from dslc.syntax import tree as t
 def claim(frame: Frame, name: str, span: Span) -> bool:
     """May a declaration take this name? Reports what already has it."""
     binding = frame.names.get(name)
-    place = frame.taken.get(name)
+    place = frame.reserved.taken.get(name)
     if place is None and isinstance(binding, Tensor | Static | Shared):
         place = binding.span
     if place is not None or isinstance(binding, FunctionValue):
@@ -30,7 +30,7 @@ def claim(frame: Frame, name: str, span: Span) -> bool:
         frame.report(kinds.DEFINED_TWICE(Label(span), *first, name=name))
         frame.names[name] = POISON
         return False
-    frame.taken[name] = span
+    frame.reserved.taken[name] = span
     return True
 
 
@@ -57,7 +57,7 @@ def parameter(frame: Frame, node: t.Parameter) -> None:
             frame.names[target.name] = POISON
             continue
         sizes, origins = shape
-        name = ".".join([target.name, *frame.loop])
+        name = ".".join([target.name, *frame.paths.loop])
         tensor = frame.new_tensor(name, dtype, sizes, "param", target.span, origins=origins)
         frame.names[target.name] = tensor
         declaration = ParamDecl(tensor, "", frozen=node.frozen)
@@ -150,7 +150,9 @@ def state(frame: Frame, node: t.State) -> None:
     if shape is None or dtype is None:
         frame.names[node.name] = POISON
         return
-    tensor = frame.new_tensor(".".join([node.name, *frame.loop]), dtype, shape[0], "state", node.span, origins=shape[1])
+    tensor = frame.new_tensor(
+        ".".join([node.name, *frame.paths.loop]), dtype, shape[0], "state", node.span, origins=shape[1]
+    )
     scope = Scope(frame)
     with frame.collecting() as body:
         value = rules.expression(scope, node.value)
@@ -195,7 +197,7 @@ def use(frame: Frame, node: t.Use) -> None:
     if function is None or isinstance(function, Shared):
         frame.names[node.name] = POISON if function is None else function
         return
-    path = ".".join([node.name, *frame.loop])
+    path = ".".join([node.name, *frame.paths.loop])
     frame.names[node.name] = Shared(function, path, node.frozen, node.span, SharedLayer(path, frame.instance))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dslc.check import call_arguments, instance_calls, rules, wording
-from dslc.check.indices import Scope
+from dslc.check.indices import Ranges, Scope
 from dslc.check.program import Index
 from dslc.check.sums import Placement, collect_index_names
 from dslc.check.values import NOTHING, FunctionValue, Shared, Val
@@ -97,7 +97,7 @@ def inline(
         frame, file=defined.file, names={k: v for k, (v, _) in bound.items()}, word="fn", errors=0,
         calls=frame.inside(target.name, node.span),
     )  # fmt: skip
-    inner = Scope(inner_frame, reads=scope.reads, groups=scope.groups, evidence=scope.evidence)
+    inner = Scope(inner_frame, reads=scope.reads, groups=scope.groups, ranges=Ranges(scope.ranges.evidence))
     if axis is not None and target.axis is not None:
         inner.levels.append({target.axis: axis})
         inner.axis_name = target.axis

@@ -91,14 +91,14 @@ def check_body(frame: Frame, defined: Defined) -> bool:
     assert isinstance(node, t.Fn | t.Layer)
     if not signatures.bind_outputs(frame, node.outputs):
         return False
-    frame.site_taken |= {inner.name for inner in node.walk() if isinstance(inner, t.Use)}
+    frame.paths.taken |= {inner.name for inner in node.walk() if isinstance(inner, t.Use)}
     blocks.block(frame, node.body)
     outputs: list[Tensor] = []
     for declared in node.outputs:
         binding = frame.names.get(declared.name)
         if isinstance(binding, Tensor):
             outputs.append(binding)
-        elif binding is None and declared.name in frame.one_mode:
+        elif binding is None and declared.name in frame.reserved.one_mode:
             frame.unknown(declared.name, declared.span)
         elif binding is None and not frame.had_error:
             frame.report(kinds.OUTPUT_UNDEFINED(Label(declared.span), name=declared.name, owner=node.name))
@@ -111,29 +111,29 @@ def check_body(frame: Frame, defined: Defined) -> bool:
             frame.report(kinds.DEFINED_TWICE(*labels, name=output.name, help=help))
     if frame.had_error or len(outputs) != len(node.outputs):
         return False
-    if frame.backward is not None:
-        custom_backward(frame, frame.backward, node)
+    if frame.code.backward is not None:
+        custom_backward(frame, frame.code.backward, node)
     return finish(frame)
 
 
 def finish(frame: Frame) -> bool:
     """Put found-out sizes in place of placeholders."""
-    if frame.fresh:
-        for tensor in frame.tensors:
+    if frame.code.fresh:
+        for tensor in frame.code.tensors:
             tensor.shape = tuple(frame.facts.normal(s) for s in tensor.shape)
-        for index in frame.indices:
+        for index in frame.code.indices:
             if index.size is not None:
                 index.size = frame.facts.normal(index.size)
     if any(condition.op == "==" for condition in frame.instance.where):
         _put_in_sizes(frame)
-    frame.instance.body = frame.body
+    frame.instance.body = frame.code.body
     return not frame.had_error
 
 
 def _put_in_sizes(frame: Frame) -> None:
     """Put what a `where` says of sizes in formulas and positions: with `where T == 2*S`, no input has the size T."""
     seen: set[int] = set()
-    stack: list[object] = [frame.body]
+    stack: list[object] = [frame.code.body]
     while stack:
         node = stack.pop()
         if isinstance(node, list | tuple):
@@ -240,7 +240,7 @@ def own_statics(
             statics[formal.name] = default
         elif kind in ("size", "int"):
             statics[formal.name] = Static(symbol(formal.name), formal.span, "argument")
-            frame.open_statics.add(symbol(formal.name))
+            frame.types.open_statics.add(symbol(formal.name))
         elif kind == "float":
             statics[formal.name] = Static(0.5, formal.span, "argument")
         elif kind == "scalar":
@@ -270,9 +270,9 @@ def check_by_itself(
         return None
     frame.names.update(statics)  # type: ignore[arg-type]
     instance.statics = statics
-    frame.body_sizes = {s.name: s.value.span.text for s in node.body or () if isinstance(s, t.Size)}
+    frame.types.body_sizes = {s.name: s.value.span.text for s in node.body or () if isinstance(s, t.Size)}
     for declared in (s for s in node.body or () if isinstance(s, t.Parameter)):
-        frame.body_sizes |= {x.name: x.value.span.text for x in declared.walk() if isinstance(x, t.NamedDim)}
+        frame.types.body_sizes |= {x.name: x.value.span.text for x in declared.walk() if isinstance(x, t.NamedDim)}
     types = own_types(frame, defined, _where(node), settings or {})
     if types is None:
         for output in node.outputs:  # what can be told about the outputs without the sizes of the inputs
@@ -341,9 +341,9 @@ def own_types(
                         return None
                     size = given
                 frame.names[dim.id] = Static(size, dim.span)
-                frame.taken.setdefault(dim.id, dim.span)
-            elif isinstance(dim, t.Rest) and frame.rest is None:
-                frame.rest = (symbol("..."),)
+                frame.reserved.taken.setdefault(dim.id, dim.span)
+            elif isinstance(dim, t.Rest) and frame.types.rest is None:
+                frame.types.rest = (symbol("..."),)
     defined_later = {dim.name for _, kind in tensors for dim in kind.dims if isinstance(dim, t.NamedDim)}
     defined_later -= frame.names.keys()
     late = [c for c in where if any(isinstance(n, t.Name) and n.id in defined_later for n in c.walk())]

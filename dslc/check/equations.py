@@ -223,7 +223,7 @@ def index_sizes(scope: Scope, where: Sequence[t.Condition]) -> bool:
         size_ = static_values.as_size(scope, condition.value, what=f"the range of `{condition.name}`")
         if size_ is None:
             return False
-        scope.stated[condition.name] = Evidence(condition.span, size_, condition.value.span.text, None)
+        scope.ranges.stated[condition.name] = Evidence(condition.span, size_, condition.value.span.text, None)
         if condition.name in scope.names or any(condition.name in level for level in scope.levels):
             for index in scope.find(condition.name, condition.span):
                 scope.state(index)
@@ -240,7 +240,7 @@ def fix_left(scope: Scope, target: t.Target, side: list[Axis], fixed: Declared |
             if size_ is None:
                 return False
             for index in scope.find(name, axis.span):
-                scope.explicit.add(index)
+                scope.ranges.explicit.add(index)
                 scope.constrain(index, size_, axis.span)
     if fixed is None or target.items is None:
         return True
@@ -258,7 +258,7 @@ def fix_left(scope: Scope, target: t.Target, side: list[Axis], fixed: Declared |
         scope.rest = tuple(frame.new_index("", sizes[rest[0] + k], side[rest[0]].span) for k in range(length))
         scope.rest_span = side[rest[0]].span
         for k, index in enumerate(scope.rest):
-            scope.evidence[index] = Evidence(side[rest[0]].span, sizes[rest[0] + k], "", None)
+            scope.ranges.evidence[index] = Evidence(side[rest[0]].span, sizes[rest[0] + k], "", None)
     place = 0
     for axis in side:
         if axis.kind == "rest":
@@ -268,7 +268,7 @@ def fix_left(scope: Scope, target: t.Target, side: list[Axis], fixed: Declared |
         indices = tuple(i for name, span in axis.names for i in scope.find(name, span))
         if axis.kind == "index":
             for index in indices:
-                scope.declared.add(index)
+                scope.ranges.declared.add(index)
                 scope.constrain(index, sizes[place], axis.span, written, origin)
         elif axis.kind == "group":
             scope.groups.append(PendingGroup(axis.span, indices, sizes[place], Affine((), 0), written, origin))
@@ -317,9 +317,9 @@ def lay_out(
         indices = []
         for name, _ in axis.names:
             (index,) = scope.find(name, span)
-            known = name in used or index in scope.explicit or index in steps or index in val.free
+            known = name in used or index in scope.ranges.explicit or index in steps or index in val.free
             if not known and not scope.repeats:
-                scope.failed.add(index)
+                scope.ranges.failed.add(index)
                 frame.report(kinds.OUTPUT_INDEX(Label(span), name=name, help=_repeat(scope, target, axis, index)))
                 return None
             indices.append(index)
@@ -329,7 +329,7 @@ def lay_out(
 
 def _repeat(scope: Scope, target: t.Target, axis: Axis, index: Index) -> str:
     """`y[n, k: K]`: the left-hand side for a value that is the same along an index."""
-    size, evidence = index.size, scope.evidence.get(index)
+    size, evidence = index.size, scope.ranges.evidence.get(index)
     if size is None:
         likely = scope.frame.names.get(index.name.upper())
         shown = index.name.upper() if isinstance(likely, Static) else "SIZE"
@@ -369,7 +369,7 @@ def close(scope: Scope, target: t.Target, axes: list[tuple[tuple[Index, ...], Sp
                 index.size = frame.placeholder(index.name)
             total = tidy(total * index.size)
         shape.append(frame.facts.normal(total))
-        evidence = scope.evidence.get(indices[0]) if len(indices) == 1 else None
+        evidence = scope.ranges.evidence.get(indices[0]) if len(indices) == 1 else None
         place = evidence.origin or evidence.span if evidence is not None else span
         origins.append((place, evidence.written if evidence is not None else ""))
     return Made(tuple(indices for indices, _ in axes), tuple(shape), expr, tuple(origins), target.span)

@@ -52,7 +52,7 @@ def name(scope: Scope, node: t.Name) -> Val:
         case Tensor():
             if carried_reads.reads_unfinished(scope, binding, node.span):
                 return NOTHING
-            return tensor_reads.whole(scope, frame.latest.get(binding, binding), node.span)
+            return tensor_reads.whole(scope, frame.states.latest.get(binding, binding), node.span)
         case Static():
             return Val(static=binding.value)
         case Val():

@@ -67,6 +67,90 @@ class Checker:
 
 
 @dataclass
+class Types:
+    """What the types of a definition fix, and what they leave open."""
+
+    #: the sizes that `...` stands for in the signature
+    rest: tuple[Size, ...] | None = None
+    #: the argument that fixed them: its name, where it is given, where its axes come from
+    rest_evidence: Any = None
+    #: size name -> (the argument that fixed it, where that argument's axis came from)
+    size_evidence: dict[str, Any] = field(default_factory=dict)
+    #: the types that the signature declares for outputs
+    outputs: dict[str, Any] = field(default_factory=dict)
+    #: sizes that the body names, by their text: types cannot use them
+    body_sizes: dict[str, str] = field(default_factory=dict)
+    #: symbols that stand for static arguments while a definition is checked by itself
+    open_statics: set[Any] = field(default_factory=set)
+
+
+@dataclass
+class Code:
+    """What a definition has become so far."""
+
+    body: list[Stmt] = field(default_factory=list)
+    #: the bodies around the current one, outermost first
+    enclosing: list[list[Stmt]] = field(default_factory=list)
+    indices: list[Index] = field(default_factory=list)
+    tensors: list[Tensor] = field(default_factory=list)
+    #: how many sizes are to be found out later
+    fresh: int = 0
+    #: the sequences of scans inside of scans: all sizes are known when the outermost one is closed
+    carried: list[Any] = field(default_factory=list)
+    #: numbers of the random draws of this definition, whatever stands in others
+    draws: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    #: the derivative that is given by hand
+    backward: t.Backward | None = None
+
+
+@dataclass
+class Paths:
+    """Names of layers and loops in the paths of parameters."""
+
+    #: loop variables around the current statement
+    loop: list[str] = field(default_factory=list)
+    #: call site -> its name
+    sites: dict[int, str] = field(default_factory=dict)
+    #: names that no call may have: of layers named by `use`, of the parts of a trained model
+    taken: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Reserved:
+    """Names that cannot be declared, or not be read, and where that comes from."""
+
+    #: sizes that a name was rebound to may not be declared again
+    taken: dict[str, Span] = field(default_factory=dict)
+    #: values whose only definition was in one mode
+    one_mode: dict[str, tuple[str, Span]] = field(default_factory=dict)
+    #: values that were local to a step of a scan: (place, scanned index)
+    step_locals: dict[str, tuple[Span, str]] = field(default_factory=dict)
+
+
+@dataclass
+class States:
+    """States and slots that were updated."""
+
+    #: what a read now gives
+    latest: dict[Tensor, Tensor] = field(default_factory=dict)
+    updated: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Training:
+    """What the statements of a `train` say."""
+
+    objective: t.Objective | None = None
+    loss: Tensor | None = None
+    metrics: list[tuple[str, Tensor]] = field(default_factory=list)
+    freezes: list[t.Freeze] = field(default_factory=list)
+    using: t.Using | None = None
+    optimizer: Instance | None = None
+    #: those of the optimizer
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
 class Frame:
     """Names, facts and the statements so far of one instance."""
 
@@ -76,57 +160,18 @@ class Frame:
     instance: Instance
     facts: Facts = field(default_factory=Facts)
     names: dict[str, Binding] = field(default_factory=dict)
-    #: the sizes that `...` stands for in the signature
-    rest: tuple[Size, ...] | None = None
-    #: the argument that fixed them: its name, where it is given, where its axes come from
-    rest_evidence: Any = None
-    body: list[Stmt] = field(default_factory=list)
-    #: the bodies around the current one, outermost first
-    enclosing: list[list[Stmt]] = field(default_factory=list)
-    #: sizes that a name was rebound to may not be declared again
-    taken: dict[str, Span] = field(default_factory=dict)
-    #: loop variables around the current statement, as parts of parameter paths
-    loop: list[str] = field(default_factory=list)
-    #: call site -> its name in parameter paths
-    site_names: dict[int, str] = field(default_factory=dict)
-    #: names that no call may have in parameter paths: of layers named by `use`, of the parts of a trained model
-    site_taken: set[str] = field(default_factory=set)
-    #: numbers of the random draws of this definition, whatever stands in others
-    draws: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-    scans: list[Any] = field(default_factory=list)
-    #: sizes that the body names, by their text: types cannot use them
-    body_sizes: dict[str, str] = field(default_factory=dict)
-    #: the sequences of scans inside of those: all sizes are known when the outermost one is closed
-    carried: list[Any] = field(default_factory=list)
-    #: size name -> (the argument that fixed it, where that argument's axis came from)
-    size_evidence: dict[str, Any] = field(default_factory=dict)
     #: the calls that led here, outermost first
     calls: tuple[tuple[str, Span], ...] = ()
     #: how many errors were found so far
     errors: int = 0
-    fresh: int = 0
-    indices: list[Index] = field(default_factory=list)
-    tensors: list[Tensor] = field(default_factory=list)
-    #: values whose only definition was in one mode
-    one_mode: dict[str, tuple[str, Span]] = field(default_factory=dict)
-    #: symbols that stand for static arguments while a definition is checked by itself
-    open_statics: set[Any] = field(default_factory=set)
-    #: values that were local to a step of a scan: (place, scanned index)
-    step_locals: dict[str, tuple[Span, str]] = field(default_factory=dict)
-    #: the shapes that the signature declares for outputs
-    output_shapes: dict[str, Any] = field(default_factory=dict)
-    #: states that were updated: what a read now gives
-    latest: dict[Tensor, Tensor] = field(default_factory=dict)
-    updated: set[str] = field(default_factory=set)
-    backward: t.Backward | None = None
-    #: of a `train`
-    objective: t.Objective | None = None
-    loss: Tensor | None = None
-    using: t.Using | None = None
-    metrics: list[tuple[str, Tensor]] = field(default_factory=list)
-    freezes: list[t.Freeze] = field(default_factory=list)
-    optimizer: Instance | None = None
-    optimizer_args: dict[str, Any] = field(default_factory=dict)
+    #: the scans around the current statement, outermost first
+    scans: list[Any] = field(default_factory=list)
+    types: Types = field(default_factory=Types)
+    code: Code = field(default_factory=Code)
+    paths: Paths = field(default_factory=Paths)
+    reserved: Reserved = field(default_factory=Reserved)
+    states: States = field(default_factory=States)
+    training: Training = field(default_factory=Training)
 
     @property
     def had_error(self) -> bool:
@@ -181,13 +226,13 @@ class Frame:
 
     def unknown(self, name: str, span: Span, what: str = "value") -> None:
         """Report a name that means nothing here."""
-        if name in self.one_mode:
-            mode, place = self.one_mode[name]
+        if name in self.reserved.one_mode:
+            mode, place = self.reserved.one_mode[name]
             other = "inference" if mode == "training" else "training"
             self.report(kinds.ONE_MODE(Label(span), Label(place, f"defined only in {mode}"), name=name, other=other))
             return
-        if name in self.step_locals:
-            place, index = self.step_locals[name]
+        if name in self.reserved.step_locals:
+            place, index = self.reserved.step_locals[name]
             label = Label(place, "defined here, in a step")
             left = f"{place.text[:-1]}, {index}]" if place.text.endswith("]") else f"{name}[{index}]"
             keep = f"to keep all steps, give it the index: `{left}`"
@@ -196,7 +241,7 @@ class Frame:
         if self.file.incomplete:  # it may be defined in a file that could not be imported
             self.errors += 1
             return
-        inside = self.body_sizes.get(name)
+        inside = self.types.body_sizes.get(name)
         if inside is not None:
             there = f"a size of the body is not known in the types; name it there: `{name} = {inside}`"
             self.report(kinds.UNKNOWN_NAME(Label(span), what=what, name=name, help=there))
@@ -213,26 +258,26 @@ class Frame:
         """Give up checking a definition by itself when a choice depends on an argument that only calls know."""
         for inner in node.walk():
             binding = self.names.get(inner.id) if isinstance(inner, t.Name) else None
-            if isinstance(binding, Static) and getattr(binding.value, "free_symbols", set()) & self.open_statics:
+            if isinstance(binding, Static) and getattr(binding.value, "free_symbols", set()) & self.types.open_statics:
                 raise CheckedAtCall
 
     def new_index(self, name: str, size: Size | None, span: Span) -> Index:
         index = Index(name, size, span)
-        self.indices.append(index)
+        self.code.indices.append(index)
         return index
 
     def new_tensor(self, *args: Any, **kwargs: Any) -> Tensor:
         tensor = Tensor(*args, **kwargs)
-        self.tensors.append(tensor)
+        self.code.tensors.append(tensor)
         return tensor
 
     def placeholder(self, name: str) -> Size:
         """A size to be found out later (the axes of a value that a scan carries)."""
-        self.fresh += 1
-        return symbol(f"?{name}{self.fresh}")
+        self.code.fresh += 1
+        return symbol(f"?{name}{self.code.fresh}")
 
     def emit(self, statement: Stmt) -> None:
-        self.body.append(statement)
+        self.code.body.append(statement)
 
     def show(self, size: Size) -> str:
         return show(self.facts.normal(size))
@@ -248,13 +293,13 @@ class Frame:
     @contextmanager
     def collecting(self) -> Iterator[list[Stmt]]:
         """Statements emitted inside go to a list of their own."""
-        outer, self.body = self.body, []
-        self.enclosing.append(outer)
+        outer, self.code.body = self.code.body, []
+        self.code.enclosing.append(outer)
         try:
-            yield self.body
+            yield self.code.body
         finally:
-            self.body = self.enclosing.pop()
+            self.code.body = self.code.enclosing.pop()
 
     def so_far(self) -> list[Stmt]:
         """All statements before this point, those of the blocks around it too."""
-        return [x for body in (*self.enclosing, self.body) for x in body]
+        return [x for body in (*self.code.enclosing, self.code.body) for x in body]

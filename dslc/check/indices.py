@@ -56,6 +56,21 @@ class PendingGroup:
 
 
 @dataclass
+class Ranges:
+    """What says how far the indices of a statement run."""
+
+    evidence: dict[Index, Evidence] = field(default_factory=dict)
+    #: indices whose range is written beside them
+    explicit: set[Index] = field(default_factory=set)
+    #: indices of the left-hand side whose ranges the declared type of the result tells
+    declared: set[Index] = field(default_factory=set)
+    #: ranges from the `where` of the statement, for every index of that name, bound ones too
+    stated: dict[str, Evidence] = field(default_factory=dict)
+    #: indices whose range has an error already
+    failed: set[Index] = field(default_factory=set)
+
+
+@dataclass
 class Scope:
     """All that one statement says about indices. Binders push a level; `...` is a pack of indices."""
 
@@ -64,12 +79,7 @@ class Scope:
     levels: list[dict[str, tuple[Index, ...]]] = field(default_factory=list)
     rest: tuple[Index, ...] | None = None
     rest_span: Span | None = None
-    evidence: dict[Index, Evidence] = field(default_factory=dict)
-    explicit: set[Index] = field(default_factory=set)
-    #: indices of the left-hand side whose ranges the declared type of the result tells
-    declared: set[Index] = field(default_factory=set)
-    #: ranges from the `where` of the statement, for every index of that name, bound ones too
-    stated: dict[str, Evidence] = field(default_factory=dict)
+    ranges: Ranges = field(default_factory=Ranges)
     reads: list[PendingRead] = field(default_factory=list)
     groups: list[PendingGroup] = field(default_factory=list)
     #: names that are indices in this statement
@@ -84,7 +94,6 @@ class Scope:
     kept: set[str] = field(default_factory=set)
     #: indices of the left-hand side need not occur on the right
     repeats: bool = False
-    failed: set[Index] = field(default_factory=set)
     #: what the conditions of the selects around the present expression say
     known: tuple[Known, ...] = ()
 
@@ -102,9 +111,9 @@ class Scope:
 
     def state(self, index: Index) -> None:
         """Give an index the range that the `where` of the statement states for its name."""
-        found = self.stated.get(index.name)
+        found = self.ranges.stated.get(index.name)
         if found is not None:
-            self.explicit.add(index)
+            self.ranges.explicit.add(index)
             self.constrain(index, found.size, found.span, found.written)
 
     def is_index(self, name: str) -> bool:
@@ -120,7 +129,7 @@ class Scope:
             index.size = size
             self._remember(index, found)
             return
-        if index in self.failed:
+        if index in self.ranges.failed:
             return
         if is_placeholder(facts.normal(index.size)) or is_placeholder(facts.normal(size)):
             if is_placeholder(facts.normal(index.size)):
@@ -129,11 +138,11 @@ class Scope:
             return
         equal = facts.equal(index.size, size)
         if not equal:
-            self.failed.add(index)
+            self.ranges.failed.add(index)
             self._report_mismatch(index, found, equal)
 
     def _remember(self, index: Index, found: Evidence) -> None:
-        self.evidence[index] = found
+        self.ranges.evidence[index] = found
         for state in self.frame.scans:
             if state.index is index:
                 state.evidence = found
@@ -141,7 +150,7 @@ class Scope:
     def _report_mismatch(self, index: Index, found: Evidence, equal: bool | None) -> None:
         assert index.size is not None
         scanned = [state.evidence for state in self.frame.scans if state.index is index]
-        first = self.evidence.get(index) or (scanned[0] if scanned else None)
+        first = self.ranges.evidence.get(index) or (scanned[0] if scanned else None)
         a = wording.sized(self.frame, index.size, first.written if first else "")
         b = wording.sized(self.frame, found.size, found.written)
         labels = [Label(found.span, f"here over {b}")]
@@ -153,7 +162,7 @@ class Scope:
             labels.append(Label(found.origin, f"{b} comes from here"))
         help = wording.always_equal(self.frame, index.size, found.size) if equal is None else None
         if first is not None and index.name:
-            help = _part_of(self.frame, first, found, help, len(self.failed) == 1)
+            help = _part_of(self.frame, first, found, help, len(self.ranges.failed) == 1)
         kind = kinds.INDEX_TWO_SIZES if index.name else kinds.SIZES_DIFFER
         self.frame.report(kind(*labels, name=index.name, a=a, b=b, how=wording.how(equal), help=help))
 
@@ -186,8 +195,8 @@ class Scope:
     def _require(self, index: Index) -> None:
         if any(index is state.index for state in self.frame.scans):
             return  # a later equation of the step may give the range; the end of the scan looks
-        if index.size is None and index not in self.failed:
-            self.failed.add(index)
+        if index.size is None and index not in self.ranges.failed:
+            self.ranges.failed.add(index)
             name = index.name or "..."
             self.frame.report(kinds.RANGE_UNKNOWN(Label(index.span), name=name, help=self._range_of_a_read(index)))
 
@@ -220,17 +229,17 @@ class Scope:
                 size = quotient(group.size, product)
                 if facts.whole(size):
                     open_[0].size = tidy(size)
-                    self.evidence[open_[0]] = Evidence(group.span, open_[0].size, "", None)
+                    self.ranges.evidence[open_[0]] = Evidence(group.span, open_[0].size, "", None)
                 else:
-                    self.failed.add(open_[0])
+                    self.ranges.failed.add(open_[0])
                     open_[0].size = floor_div(group.size, product)
                     self._report_remainder(group, product)
             elif not open_ and final:
                 equal = facts.equal(product, group.size)
-                if equal is not True and not any(i in self.failed for i in group.indices):
+                if equal is not True and not any(i in self.ranges.failed for i in group.indices):
                     self._report_group(group, product, equal)
             elif len(open_) > 1 and final:
-                self.failed.update(open_)
+                self.ranges.failed.update(open_)
                 names = wording.listed(i.name for i in open_)
                 help = f"give all but one a size, for example `where {open_[-1].name} = 8`"
                 self.frame.report(kinds.GROUP_UNKNOWN(Label(group.span), names=names, help=help))
@@ -238,7 +247,7 @@ class Scope:
     def _report_remainder(self, group: PendingGroup, product: Size) -> None:
         """The size of an axis is not known to be a multiple of the sizes that a group gives it."""
         assert group.size is not None
-        known = [self.evidence[i].written for i in group.indices if i in self.evidence]
+        known = [self.ranges.evidence[i].written for i in group.indices if i in self.ranges.evidence]
         a = wording.named(self.frame, group.size, group.written)
         b = wording.named(self.frame, product, known[0] if len(known) == 1 else "")
         labels = [Label(group.span), *self._origins(group)]
@@ -268,7 +277,7 @@ class Scope:
             shown = wording.sized(self.frame, group.size, group.written)
             labels.append(Label(group.origin, f"{shown} comes from here"))
         for index in group.indices:
-            found = self.evidence.get(index)
+            found = self.ranges.evidence.get(index)
             place = None if found is None else found.origin or found.span
             if found is not None and place is not None and place != group.span:
                 shown = self.frame.show(found.size)
@@ -325,10 +334,10 @@ class Scope:
             elif not facts.nonnegative(tidy(size - least)):
                 least = tidy(extreme("min", (least, size)))
         index.size = least
-        self.evidence[index] = Evidence(read.axis_span, least, "", None)
+        self.ranges.evidence[index] = Evidence(read.axis_span, least, "", None)
         if facts.positive(least):
             return
-        self.failed.add(index)
+        self.ranges.failed.add(index)
         if isinstance(least, int):
             axis = f"`{read.name}` has {wording.positions(self.frame, read.size)} there"
             label = Label(read.axis_span, f"outside even for `{index.name}` = 0; {axis}")
@@ -352,7 +361,7 @@ class Scope:
                 if any(i is state.index for i, _ in position.terms) and not state.has_length(facts):
                     state.deferred.append((self, read))
                     return
-            if any(i.size is None or i in self.failed for i, _ in position.terms):
+            if any(i.size is None or i in self.ranges.failed for i, _ in position.terms):
                 return
             if len(position.terms) == 1 and position.offset == 0 and position.terms[0][1] == 1:
                 size = position.terms[0][0].size

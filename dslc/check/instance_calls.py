@@ -163,8 +163,8 @@ def _bound_of(scope: Scope, tensor: Tensor, val: Val) -> Size | None:
 def site_path(frame: Frame, node: t.Call, name: str) -> str:
     """The name of a call in parameter paths: the layer's name, numbered from the second call on."""
     key = node.callee.span.start
-    if key not in frame.site_names:
-        taken = frame.site_taken | set(frame.site_names.values())
+    if key not in frame.paths.sites:
+        taken = frame.paths.taken | set(frame.paths.sites.values())
         numbered = (name if k == 1 else f"{name}{k}" for k in itertools.count(1))
-        frame.site_names[key] = next(path for path in numbered if path not in taken)
-    return ".".join([frame.site_names[key], *frame.loop])
+        frame.paths.sites[key] = next(path for path in numbered if path not in taken)
+    return ".".join([frame.paths.sites[key], *frame.paths.loop])

@@ -34,8 +34,8 @@ def bind_signature(frame: Frame, caller: Frame | None, defined: Defined, types: 
         for dim, size, origin in pairs:
             if isinstance(dim, t.Name) and dim.id not in frame.names:
                 frame.names[dim.id] = Static(size, dim.span)
-                frame.taken.setdefault(dim.id, dim.span)
-                frame.size_evidence[dim.id] = (given.span, origin)
+                frame.reserved.taken.setdefault(dim.id, dim.span)
+                frame.types.size_evidence[dim.id] = (given.span, origin)
     for (formal, kind, given), pairs in zip(tensors, paired, strict=True):
         scope = Scope(frame)
         for dim, size, origin in pairs:
@@ -49,7 +49,7 @@ def bind_signature(frame: Frame, caller: Frame | None, defined: Defined, types: 
             if expected is None:
                 return False
             if frame.facts.equal(expected, size) is not True:
-                earlier = frame.size_evidence.get(dim.id) if isinstance(dim, t.Name) else None
+                earlier = frame.types.size_evidence.get(dim.id) if isinstance(dim, t.Name) else None
                 sizes = (expected, size)
                 report(argument_size(frame, formal, dim, sizes, given.span, origin, earlier, node.name))
                 return False
@@ -82,10 +82,10 @@ def pair_dims(
     if not rests:
         return list(zip(kind.dims, given.shape, origins, strict=True))
     start, end = rests[0], rests[0] + rank - declared
-    if frame.rest is None:
-        frame.rest = given.shape[start:end]
-        frame.rest_evidence = (formal.name, given.span, origins[start:end])
-    elif not frame.same_shape(frame.rest, given.shape[start:end]):
+    if frame.types.rest is None:
+        frame.types.rest = given.shape[start:end]
+        frame.types.rest_evidence = (formal.name, given.span, origins[start:end])
+    elif not frame.same_shape(frame.types.rest, given.shape[start:end]):
         report(rest_differs(frame, formal, kind, given, slice(start, end), callee))
         return None
     dims = [*kind.dims[:start], *kind.dims[start + 1 :]]
@@ -95,22 +95,22 @@ def pair_dims(
 
 def rest_differs(frame: Frame, formal: t.Formal, kind: t.Type, given: ArgType, rest: slice, callee: str) -> Diagnostic:
     """`...` stands for other axes in this argument than in an earlier one."""
-    assert frame.rest is not None and frame.rest_evidence is not None
-    other, place, origins = frame.rest_evidence
+    assert frame.types.rest is not None and frame.types.rest_evidence is not None
+    other, place, origins = frame.types.rest_evidence
     pack = given.shape[rest]
     dim = next(d for d in kind.dims if isinstance(d, t.Rest))
-    for axis, sizes in enumerate(zip(frame.rest, pack, strict=False)):
-        if len(pack) == len(frame.rest) and frame.facts.equal(*sizes) is not True:
+    for axis, sizes in enumerate(zip(frame.types.rest, pack, strict=False)):
+        if len(pack) == len(frame.types.rest) and frame.facts.equal(*sizes) is not True:
             origin = given.origins[rest][axis] if given.origins else None
             return argument_size(frame, formal, dim, sizes, given.span, origin, (place, origins[axis]), callee)
-    wanted, found = frame.show_shape(frame.rest), frame.show_shape(pack)
+    wanted, found = frame.show_shape(frame.types.rest), frame.show_shape(pack)
     whole = len(kind.dims) == 1
     labels = (
         Label(given.span, f"shape {frame.show_shape(given.shape)}"),
         Label(place, f"shape {wanted}" if whole else f"`...` is {wanted} here"),
         Label(formal.span, "declared here"),
     )
-    help = _drop_last(frame, place, frame.rest, pack) or _drop_last(frame, given.span, pack, frame.rest)
+    help = _drop_last(frame, place, frame.types.rest, pack) or _drop_last(frame, given.span, pack, frame.types.rest)
     expected = f"the shape {wanted} of `{other}`" if whole else f"the axes {wanted} of `{other}` in place of `...`"
     return kinds.ARGUMENT_RANK(*labels, name=formal.name, expected=expected, found=found, help=help if whole else None)
 

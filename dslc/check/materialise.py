@@ -27,8 +27,8 @@ def resolved(scope: Scope, indices: Sequence[Index]) -> bool:
     """Are the ranges of indices known by now? (A call needs them at once.)"""
     good = True
     for index in indices:
-        if index.size is None and index not in scope.failed:
-            scope.failed.add(index)
+        if index.size is None and index not in scope.ranges.failed:
+            scope.ranges.failed.add(index)
             scope.frame.report(kinds.RANGE_UNKNOWN(Label(index.span), name=index.name or "..."))
         good = good and index.size is not None
     return good

@@ -351,7 +351,10 @@ class CustomBackward:
 
 @dataclass(eq=False)
 class Instance:
-    """A definition at particular sizes, types and static arguments."""
+    """A definition at particular sizes, types and static arguments.
+
+    Its fields are all that a definition can declare, hold and be passed: later stages read nothing else.
+    """
 
     name: str
     word: str  # fn, layer, model, train, optimizer

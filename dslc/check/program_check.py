@@ -128,12 +128,12 @@ def check_train(
     frame.names[node.model] = shared
     by_itself = program.models.get(node.model)
     if by_itself is not None:
-        frame.site_taken |= _heads(by_itself)
+        frame.paths.taken |= _heads(by_itself)
     blocks.block(frame, node.body)
     first_line = node.span.first_line
-    if frame.objective is None:
+    if frame.training.objective is None:
         frame.report(kinds.NO_OBJECTIVE(Label(first_line), model=node.model))
-    if frame.using is None:
+    if frame.training.using is None:
         frame.report(kinds.NO_OPTIMIZER(Label(first_line), model=node.model))
     if frame.had_error or not definitions.finish(frame):
         return None
@@ -141,10 +141,16 @@ def check_train(
         frame.report(kinds.MODEL_NOT_USED(Label(first_line), model=node.model))
         return None
     _told_apart(frame, shared.instance)
-    trained = TrainProgram(instance, shared.instance, frame.loss, metrics=frame.metrics, optimizer=frame.optimizer)
-    trained.maximize = frame.objective is not None and frame.objective.sense == "maximize"
-    trained.optimizer_args = frame.optimizer_args
-    for freeze in frame.freezes:
+    trained = TrainProgram(
+        instance,
+        shared.instance,
+        frame.training.loss,
+        metrics=frame.training.metrics,
+        optimizer=frame.training.optimizer,
+    )
+    trained.maximize = frame.training.objective is not None and frame.training.objective.sense == "maximize"
+    trained.optimizer_args = frame.training.arguments
+    for freeze in frame.training.freezes:
         for path in freeze.paths:
             known = lint.parameter_paths(shared.instance)
             if not any(p == path or p.startswith(path + ".") for p in known):
@@ -176,9 +182,9 @@ def _told_apart(frame: Frame, model: Instance) -> None:
         ):  # an imported model, whose parts are known after its first call
             labels = (Label(layer.span.first_line), Label(model.span.first_line, f"it has a part `{path}` of its own"))
             frame.report(kinds.DEFINED_TWICE(*labels, name=path, help="call the model before other layers"))
-    results = {name: tensor.span for name, tensor in (*frame.metrics, *model.exposed.items())}
-    if frame.objective is not None:
-        results["loss"] = frame.objective.span
+    results = {name: tensor.span for name, tensor in (*frame.training.metrics, *model.exposed.items())}
+    if frame.training.objective is not None:
+        results["loss"] = frame.training.objective.span
     for name, tensor in frame.instance.exposed.items():
         if name in results:
             labels = (Label(tensor.span), Label(results[name], "a result of the training"))

@@ -48,7 +48,7 @@ def _carried(frame: Frame, state: ScanState, target: t.Target, node: t.Equation 
             f"{x} == {i.span.text}" for x, i in zip(items, target.items, strict=True) if not isinstance(i, t.Name)
         ]
 
-    own = f"{name}_steps" if name in frame.output_shapes else name  # an output has other axes
+    own = f"{name}_steps" if name in frame.types.outputs else name  # an output has other axes
 
     def at(place: str, rest: list[str] = items) -> str:
         return f"{own}[{', '.join([place, *rest])}]"
@@ -65,7 +65,7 @@ def _carried(frame: Frame, state: ScanState, target: t.Target, node: t.Equation 
     high, size = state.node.high, state.index.size
     last = "0" if reversed_ else "" if size is None else frame.show(tidy(size - 1)) if high is None else _before(high)
     after = f"`{at(last, [':'] * len(items))}`" if last else "its last step"
-    start = f"{own} = ..." if frame.loop else own + _start(value).removeprefix(name)
+    start = f"{own} = ..." if frame.paths.loop else own + _start(value).removeprefix(name)
     return f"carry it: `{at(index)} = {right}`, below the scan `start {start}`, and after it {after}"
 
 

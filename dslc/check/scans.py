@@ -96,7 +96,7 @@ def _is_position(node: t.Scan, name: str) -> bool:
 def _known_shape(frame: Frame, target: t.Target, axis: int, start: t.Start | None, low: Size) -> list[Size] | None:
     """The shape of a carried value before its equation is seen: from its declared type, or from its start."""
     assert target.items is not None
-    declared = frame.output_shapes.get(target.name)
+    declared = frame.types.outputs.get(target.name)
     if declared is not None and len(declared.shape) == len(target.items):
         return [tidy(s - low) if i == axis else s for i, s in enumerate(declared.shape)]
     if start is None:
@@ -180,7 +180,7 @@ def close_scan(frame: Frame, state: ScanState, body: list, starts: list[t.Start]
         if statement.target.name not in state.sequences:
             why = f"the scan above builds {wording.listed(state.sequences) if state.sequences else 'none'}"
             frame.report(kinds.START_UNKNOWN(Label(statement.target.span), name=statement.target.name, why=why))
-    frame.carried.extend(state.sequences.values())
+    frame.code.carried.extend(state.sequences.values())
     if not frame.scans:
         _require_sizes(frame)
     frame.emit(Scan(state.index, state.node.reversed, tuple(body), tuple(carried), span=state.node.span))
@@ -206,13 +206,13 @@ def _from_zero(frame: Frame, state: ScanState, sequence: Sequence_, start: Tenso
 
 def _require_sizes(frame: Frame) -> None:
     """Every axis of what was built must have got its size from somewhere: reads of its own steps do not say it."""
-    for sequence in frame.carried:
+    for sequence in frame.code.carried:
         for item, size in zip(sequence.target.items or (), sequence.tensor.shape, strict=False):
             if is_placeholder(frame.facts.normal(size)) and isinstance(item, t.Name) and not sequence.failed:
                 sequence.failed = True
                 frame.report(kinds.RANGE_UNKNOWN(Label(item.span), name=item.id))
                 frame.names[sequence.tensor.name] = POISON
-    frame.carried.clear()
+    frame.code.carried.clear()
 
 
 def _is_below(frame: Frame, start: Tensor, below: Size | None) -> bool:

@@ -115,12 +115,12 @@ def declared_shape(frame: Frame, node: t.Type) -> Shape | None:
     good = True
     for dim in node.dims:
         if isinstance(dim, t.Rest):
-            if frame.rest is None:
+            if frame.types.rest is None:
                 frame.report(kinds.REST_MISUSE(Label(dim.span), why="no argument of the definition has a `...`"))
                 good = False
                 continue
-            sizes.extend(frame.rest)
-            origins.extend((dim.span, "") for _ in frame.rest)
+            sizes.extend(frame.types.rest)
+            origins.extend((dim.span, "") for _ in frame.types.rest)
             continue
         if isinstance(dim, t.NamedDim):
             value = static_values.as_size(scope, dim.value, what=f"the size `{dim.name}`")
@@ -145,7 +145,7 @@ def name_size(frame: Frame, name: str, value: Size, span: Span) -> bool:
     binding = frame.names.get(name)
     if binding is None:
         frame.names[name] = Static(value, span)
-        frame.taken.setdefault(name, span)
+        frame.reserved.taken.setdefault(name, span)
         return True
     if binding is POISON:
         return False
@@ -165,7 +165,7 @@ def name_size(frame: Frame, name: str, value: Size, span: Span) -> bool:
 
 def declared_as(frame: Frame, name: str, dtype: str) -> str:
     """The dtype of a value under a name: that of the output, or, where a type names none, the float of the value."""
-    fixed = frame.output_shapes.get(name)
+    fixed = frame.types.outputs.get(name)
     if fixed is None or (fixed.dtype == "float" and is_float(dtype)):
         return dtype
     return str(fixed.dtype)
@@ -184,5 +184,5 @@ def bind_outputs(frame: Frame, outputs: Sequence[t.Output]) -> bool:
         below = None
         if output.type.below is not None:
             below = static_values.as_size(Scope(frame), output.type.below)
-        frame.output_shapes[output.name] = OutputType(dtype, shape[0], below, shape[1], output.type.span)
+        frame.types.outputs[output.name] = OutputType(dtype, shape[0], below, shape[1], output.type.span)
     return good

@@ -40,8 +40,8 @@ def for_(frame: Frame, node: t.For) -> None:
         blocks.poison_all(frame, node.body)
         return
     outer, place = frame.names.get(node.name), node.span.word(node.name)
-    if node.name in frame.taken or isinstance(outer, Tensor | Val | FunctionValue | Shared):
-        first = frame.taken.get(node.name) or getattr(outer, "span", None)
+    if node.name in frame.reserved.taken or isinstance(outer, Tensor | Val | FunctionValue | Shared):
+        first = frame.reserved.taken.get(node.name) or getattr(outer, "span", None)
         labels = [Label(place)] + ([Label(first.first_line, "declared here")] if first else [])
         what = wording.a(outer.what) if isinstance(outer, Static) else "a value"
         help = "choose another name for the loop variable"
@@ -50,26 +50,26 @@ def for_(frame: Frame, node: t.For) -> None:
         return
     passes: list[tuple[Stmt, ...]] = []
     earlier: list[Stmt] = []
-    frame.enclosing.append(earlier)
+    frame.code.enclosing.append(earlier)
     for value in range(low, high):
-        taken = dict(frame.taken)
+        taken = dict(frame.reserved.taken)
         kept = dict(frame.names)
         frame.names[node.name] = Static(value, place, "loop variable")
-        frame.loop.append(str(value))
+        frame.paths.loop.append(str(value))
         before = frame.errors
         with frame.collecting() as body:
             blocks.block(frame, node.body)
         passes.append(tuple(body))
         earlier += body
-        frame.loop.pop()
-        for name in [x for x in frame.taken if x not in taken]:
+        frame.paths.loop.pop()
+        for name in [x for x in frame.reserved.taken if x not in taken]:
             frame.names.pop(name, None)
             if name in kept:
                 frame.names[name] = kept[name]
-        frame.taken = taken
+        frame.reserved.taken = taken
         if frame.errors > before:
             break
-    frame.enclosing.pop()
+    frame.code.enclosing.pop()
     frame.emit(Loop(node.name, low, tuple(passes), node.span))
     if outer is None:
         frame.names.pop(node.name, None)
@@ -118,7 +118,7 @@ def scan(frame: Frame, node: t.Scan, starts: list[t.Start], dtypes: Mapping[str,
     for name in [x for x in frame.names if x not in outer and x not in state_.sequences]:
         local = frame.names[name]
         if isinstance(local, Tensor):
-            frame.step_locals[name] = (local.span, node.name)
+            frame.reserved.step_locals[name] = (local.span, node.name)
         elif local is POISON:
             outer[name] = POISON
     frame.names = outer
@@ -137,24 +137,24 @@ def lone_start(frame: Frame, node: t.Start) -> None:
 
 def modes(frame: Frame, pair: Sequence[t.Mode]) -> None:
     """`training:` and `inference:`: both start from the same names, and what they define is joined."""
-    outer, outer_latest = dict(frame.names), dict(frame.latest)
+    outer, outer_latest = dict(frame.names), dict(frame.states.latest)
     bodies: dict[str, list[Stmt]] = {"training": [], "inference": []}
     names: dict[str, dict[str, Binding]] = {"training": outer, "inference": outer}
     latest = {"training": outer_latest, "inference": outer_latest}
     for node in pair:
-        frame.names, frame.latest = dict(outer), dict(outer_latest)
+        frame.names, frame.states.latest = dict(outer), dict(outer_latest)
         with frame.collecting() as body:
             blocks.block(frame, node.body)
         bodies[node.mode] = list(body)
-        names[node.mode], latest[node.mode] = dict(frame.names), dict(frame.latest)
-    frame.names, frame.latest = dict(outer), dict(outer_latest)
+        names[node.mode], latest[node.mode] = dict(frame.names), dict(frame.states.latest)
+    frame.names, frame.states.latest = dict(outer), dict(outer_latest)
     joined = []
     for state_ in latest["training"] | latest["inference"]:
         after = [latest[mode].get(state_, state_) for mode in ("training", "inference")]
         if after[0] is not after[1]:
             tensor = frame.new_tensor(state_.name, state_.dtype, state_.shape, span=state_.span, origins=state_.origins)
             joined.append((tensor, after[0], after[1]))
-            frame.latest[state_] = tensor
+            frame.states.latest[state_] = tensor
     for name in sorted(names["training"].keys() | names["inference"].keys()):
         a, b = names["training"].get(name), names["inference"].get(name)
         if a is b:
@@ -174,7 +174,7 @@ def modes(frame: Frame, pair: Sequence[t.Mode]) -> None:
         else:
             present, mode = (a, "training") if b is None else (b, "inference")
             if isinstance(present, Tensor):
-                frame.one_mode[name] = (mode, present.span)
+                frame.reserved.one_mode[name] = (mode, present.span)
     frame.emit(Modes(tuple(bodies["training"]), tuple(bodies["inference"]), tuple(joined), pair[0].span))
 
 
@@ -190,7 +190,7 @@ def checkpoint(frame: Frame, node: t.Checkpoint) -> None:
 
 
 def backward(frame: Frame, node: t.Backward) -> None:
-    frame.backward = node
+    frame.code.backward = node
 
 
 def expose(frame: Frame, node: t.Expose) -> None:
@@ -198,7 +198,7 @@ def expose(frame: Frame, node: t.Expose) -> None:
         value = frame.names.get(name)
         if isinstance(value, Tensor):
             if value not in frame.instance.exposed.values():
-                add_result(frame.instance.exposed, ".".join([name, *frame.loop]), value)
+                add_result(frame.instance.exposed, ".".join([name, *frame.paths.loop]), value)
         elif value is None:
             frame.unknown(name, node.span.word(name))
         elif value is not POISON:

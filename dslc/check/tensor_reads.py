@@ -192,7 +192,7 @@ def position(
             # a stated range may reach outside: that is what `else` is for, and the condition of a select
             longer = index.size is None or frame.facts.equal(index.size, size) is not True
             reaches = guarded or (bool(scope.known) and longer)
-            if not (reaches and index in scope.explicit | scope.declared):
+            if not (reaches and index in scope.ranges.explicit | scope.ranges.declared):
                 scope.constrain(index, size, item.span, written, origin)
                 return where_affine, (), val.free
     where: Position = where_affine if where_affine is not None else Data(lowered, mode)  # type: ignore[arg-type]

@@ -46,37 +46,37 @@ def scalar_value(frame: Frame, node: t.Expr, what: str) -> Tensor | None:
 
 
 def objective(frame: Frame, node: t.Objective) -> None:
-    if frame.objective is not None:
-        labels = (Label(node.span.word(node.sense)), Label(frame.objective.span, "first here"))
-        both = {f"`{frame.objective.sense}`": None, f"`{node.sense}`": None}
+    if frame.training.objective is not None:
+        labels = (Label(node.span.word(node.sense)), Label(frame.training.objective.span, "first here"))
+        both = {f"`{frame.training.objective.sense}`": None, f"`{node.sense}`": None}
         help = "keep one of them; losses may be added up"
         frame.report(kinds.OBJECTIVE_TWICE(*labels, word=" or ".join(both), help=help))
         return
-    frame.objective = node
-    frame.loss = scalar_value(frame, node.value, "loss")
+    frame.training.objective = node
+    frame.training.loss = scalar_value(frame, node.value, "loss")
 
 
 def metric(frame: Frame, node: t.Metric) -> None:
     tensor = scalar_value(frame, node.value, "metric")
-    if node.name == "loss" or any(node.name == name for name, _ in frame.metrics):
+    if node.name == "loss" or any(node.name == name for name, _ in frame.training.metrics):
         why = "which is what is minimised" if node.name == "loss" else "which is another metric already"
         frame.report(kinds.METRIC_NAME(Label(node.span.word(node.name, len("metric"))), name=node.name, why=why))
     elif tensor is not None:
-        frame.metrics.append((node.name, tensor))
+        frame.training.metrics.append((node.name, tensor))
         frame.names.setdefault(node.name, tensor)
 
 
 def using(frame: Frame, node: t.Using) -> None:
-    if frame.using is not None:
-        labels = (Label(node.span.word("using")), Label(frame.using.span, "first here"))
+    if frame.training.using is not None:
+        labels = (Label(node.span.word("using")), Label(frame.training.using.span, "first here"))
         frame.report(kinds.OBJECTIVE_TWICE(*labels, word="`using`"))
         return
-    frame.using = node
+    frame.training.using = node
     optimizer_use(frame, node)
 
 
 def freeze(frame: Frame, node: t.Freeze) -> None:
-    frame.freezes.append(node)
+    frame.training.freezes.append(node)
 
 
 def check_optimizer(checker: Checker, defined: Defined) -> Instance | None:
@@ -118,7 +118,7 @@ def check_optimizer(checker: Checker, defined: Defined) -> Instance | None:
         frame.names[name] = frame.new_tensor(name, "float", (), "input", node.span)
     instance.inputs = tuple(x for x in frame.names.values() if isinstance(x, Tensor))
     blocks.block(frame, node.body)
-    if not frame.had_error and "param" not in frame.updated:
+    if not frame.had_error and "param" not in frame.states.updated:
         frame.report(kinds.OPTIMIZER_IDLE(Label(node.span.first_line), name=node.name))
     return instance if definitions.finish(frame) else None
 
@@ -163,8 +163,8 @@ def optimizer_use(frame: Frame, node: t.Using) -> None:
         if val.axes or val.function is not None or isinstance(val.static, str):
             frame.report(kinds.SCALAR_EXPECTED(Label(argument.value.span), name=name))
             return
-        frame.optimizer_args[name] = lower(val)
-    missing = [n for place, n in enumerate(names) if formals[n].default is None and n not in frame.optimizer_args]
+        frame.training.arguments[name] = lower(val)
+    missing = [n for place, n in enumerate(names) if formals[n].default is None and n not in frame.training.arguments]
     if missing:
         declared = Label(formals[missing[0]].span, "declared here")
         frame.report(
@@ -173,4 +173,4 @@ def optimizer_use(frame: Frame, node: t.Using) -> None:
             )
         )
         return
-    frame.optimizer = Instance(binding.defined.node.name, "optimizer", span=binding.defined.node.span)
+    frame.training.optimizer = Instance(binding.defined.node.name, "optimizer", span=binding.defined.node.span)

@@ -28,7 +28,7 @@ UNIT: Interval = (-1.0, 1.0)
 
 @dataclass(frozen=True)
 class ScalarOp:
-    """One scalar operation.
+    """One scalar operation. It has a field for everything that any stage asks of it, so that a new one is one record.
 
     Texts are formats: `{0}`, `{1}` are the arguments, in C `{f}` is the suffix of float functions. NumPy texts may name
     functions of the runtime, Triton texts without `tl.` device functions that the backend defines.
