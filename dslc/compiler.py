@@ -11,18 +11,19 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dslc.autodiff.reverse import NoDerivative
+from dslc.builder.build import Refusal
+from dslc.builder.layers import one_by_one
 from dslc.check import program as p
 from dslc.check.frame import Checker
 from dslc.check.lint import parameter_paths
 from dslc.diagnostics import kinds
-from dslc.diagnostics.report import Diagnostic, Label, Reporter, SpecError
+from dslc.diagnostics.report import Diagnostic, Label, Reporter
+from dslc.diagnostics.spec_error import SpecError
+from dslc.dtypes import KEPT, is_float
 from dslc.emitted import sound
 from dslc.frontend import Checked, check_file
-from dslc.ir.build import Refusal
 from dslc.ir.interning import TooLarge, compilation
-from dslc.ir.layers import one_by_one
 from dslc.open_sizes import refusals
-from dslc.ops.dtypes import KEPT, is_float
 from dslc.program import Program
 from dslc.resolve.files import did_you_mean
 from dslc.source import NOWHERE, Span

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from dslc import pipeline
+from dslc.builder.build import Unit, Value, build, build_train
+from dslc.builder.statements import Builder
 from dslc.check import program as p
 from dslc.incremental.derive import NoStep
 from dslc.incremental.program import StepProgram
 from dslc.ir import nodes as ir
-from dslc.ir.build import Builder, Unit, Value, build, build_train
 from dslc.ir.interning import Table, new_table, within
 from dslc.ir.rewrite import Substitute
 from dslc.passes.factors import gather_factors

@@ -16,11 +16,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
 
 #: files that import each other, and why
-EXCEPTIONS = {
-    frozenset(("dslc.backends.numpy.module", "dslc.backends.numpy.stepping")): (
-        "`step` is printed with the parameters, checks and helpers of the module that it is a function of"
-    ),
-}
+EXCEPTIONS: dict[frozenset[str], str] = {}
 
 
 def sources() -> dict[str, str]:

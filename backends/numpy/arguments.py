@@ -11,9 +11,9 @@ from dslc.backends.numpy.parameters import one_of
 from dslc.backends.numpy.statement import Lowering
 from dslc.backends.numpy.text import DTYPES, size_code
 
+from dslc.builder.build import Unit
 from dslc.guards import fitting, promises
 from dslc.ir import nodes as ir
-from dslc.ir.build import Unit
 from dslc.passes.transform import everything
 from dslc.pipeline import Lowered
 from dslc.program import Entry

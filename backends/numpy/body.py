@@ -27,7 +27,6 @@ from dslc.backends.numpy.text import (
     transposed,
 )  # fmt: skip
 
-from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import is_zero
 from dslc.passes.products import variables

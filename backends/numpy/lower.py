@@ -19,7 +19,6 @@ from dslc.backends.numpy.sums import Sums, natural
 from dslc.backends.numpy.text import ATOM, DTYPES, PLUS, Text, bare, shape_code, size_code
 
 from dslc.autodiff.reverse import COSTLY
-from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import slope_of_mean
 from dslc.ir.naming import name_lines

@@ -11,10 +11,11 @@ from dslc.backends.numpy.names import argument
 from dslc.backends.numpy.statement import Lowering
 from dslc.backends.numpy.text import bare
 
+from dslc.builder.statements import Builder
+from dslc.builder.unit import Unit, Value
 from dslc.check import program as p
 from dslc.check.dependence import tensors_in
 from dslc.ir import nodes as ir
-from dslc.ir.build import Builder, Unit, Value
 from dslc.ir.interning import compilation, within
 from dslc.program import Program, Update
 

@@ -7,9 +7,9 @@ from dslc.backends.numpy.lower import Lowering, statement
 from dslc.backends.numpy.sums import Sums
 from dslc.backends.numpy.text import RESULTS, TIMES, UNARY, Text, atom, size_code
 
+from dslc.dtypes import is_float
 from dslc.incremental.cache import is_entry, newest
 from dslc.ir import nodes as ir
-from dslc.ops.dtypes import is_float
 
 
 @statement(ir.Scatter)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from dslc.backends.numpy.lower import Uses
 from dslc.backends.numpy.statement import Lowering
 
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_lines, name_of
 from dslc.sizes import show
 from dslc.source import NOWHERE
-
-from .lower import Uses
 
 
 def shown(roots: Sequence[ir.Tensor]) -> Iterator[str]:

@@ -26,9 +26,9 @@ from dslc.backends.triton.stepping import step_functions
 from dslc.backends.triton.text import POINTER, symbols
 from dslc.backends.triton.torch_module import module_parts
 
+from dslc.builder.build import Unit
 from dslc.check import program as p
 from dslc.ir import nodes as ir
-from dslc.ir.build import Unit
 from dslc.ir.interning import compilation, within
 from dslc.kernels.narrow import HALVES, OPEN
 from dslc.kernels.prepare import prepared
