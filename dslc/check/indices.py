@@ -66,6 +66,8 @@ class Ranges:
     declared: set[Index] = field(default_factory=set)
     #: ranges from the `where` of the statement, for every index of that name, bound ones too
     stated: dict[str, Evidence] = field(default_factory=dict)
+    #: ranges that plain uses of a name tell anywhere in the statement, for values that need them before they are seen
+    ahead: dict[str, Evidence] = field(default_factory=dict)
     #: indices whose range has an error already
     failed: set[Index] = field(default_factory=set)
 

@@ -288,6 +288,8 @@ def layers(m: Maker) -> None:
         torch = [f"{y.name} = {x.name} + {called(body, x.name, f)}", f"{y.name} = {y.name} + {called(body, y.name, f)}"]
         paths = [f]
     elif form == "repeated":
+        if any(s.kind == "layers.repeated" for s in m.plan.statements):
+            return  # a second call has another path
         spec = [f"{y.name} = repeated({x.name}, {name}, 2)"]
         torch = [f"{y.name} = {x.name}"]
         paths = [f"repeated.{name}.0", f"repeated.{name}.1"]
