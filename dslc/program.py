@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from dslc import pipeline
-from dslc.builder.build import Unit, Value, build, build_train
+from dslc.builder.build import Unit, Value, build_train
 from dslc.builder.statements import Builder
 from dslc.check import program as p
 from dslc.incremental.derive import NoStep
@@ -96,10 +96,10 @@ class Program:
             return None
         with self._new() as table:
             unit = build_train(self.train, "inference")
-            outputs = build(self.model, "inference").outputs
             used = set(everything(unit.outputs))
-            calls = {k: x for k, x in outputs.items() if x in used and isinstance(x, ir.Comp | ir.Part | ir.Scatter)}
             drawn = any(isinstance(s, ir.Rand) for x in used for b in ir.bodies(x) for s in ir.scalars(b))
+            outputs = unit.model_calls[0] if len(unit.model_calls) == 1 else {}
+            calls = {k: x for k, x in outputs.items() if x in used and isinstance(x, ir.Comp | ir.Part | ir.Scatter)}
             if not calls or drawn:
                 return self.evaluation
             stand: dict[ir.Node, ir.Node] = {
@@ -107,6 +107,8 @@ class Program:
             }
             put = Substitute({}, plain=stand, everywhere=True)
             found = {k: put.tensor(x) for k, x in unit.outputs.items()}
+            if any(isinstance(x, ir.Input) and x.role == "param" for x in everything(found)):
+                return self.evaluation  # it would compute parts of the model again
             lowered = pipeline.run(Lowered(unit, found), pipeline.EARLY | pipeline.LATE)
             return Entry(lowered, self.train.instance, table, {k: stand[x] for k, x in calls.items()})  # type: ignore[misc]
 

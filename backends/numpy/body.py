@@ -31,7 +31,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.algebra import is_zero
 from dslc.passes.products import variables
 from dslc.passes.sums import estimate
-from dslc.sizes import Size
+from dslc.sizes import Size, tidy
 
 if TYPE_CHECKING:
     from dslc.backends.numpy.lower import Lowering
@@ -308,6 +308,8 @@ class Body:
         low = self.lowering
         code = base
         windows = any(isinstance(q, ir.Affine) and len(q.terms) == 2 for q in s.places)
+        if windows and (text := self.sliding(s, base, fill)) is not None:
+            return replace(text, windows=s)
         items: list[str] = []
         order: list[int] = []
         for axis in reversed(range(len(s.places))):
@@ -359,6 +361,31 @@ class Body:
             code = f"{code}[{', '.join(items)}]"
         text = self.arranged(code, order)
         return replace(text, windows=s) if windows else text
+
+    def sliding(self, s: ir.Read, base: str, fill: str | None) -> Text | None:
+        """Windows that go on by one entry, of an array with so much around it that they stay inside."""
+        pads: list[tuple[int, int]] = []
+        order: list[int] = []
+        inner: dict[int, int] = {}
+        for axis, (place, size) in enumerate(zip(s.places, s.tensor.shape, strict=True)):
+            if not isinstance(place, ir.Affine) or not place.terms or any(c != 1 for _, c in place.terms):
+                return None
+            long, *short = sorted((n for n, _ in place.terms), key=lambda n: -estimate(self.sizes[n]))
+            reach = self.sizes[long] + sum(self.sizes[n] - 1 for n in short)
+            before, after = tidy(-place.offset), tidy(place.offset + reach - size)
+            if not isinstance(before, int) or not isinstance(after, int) or min(before, after) < 0:
+                return None
+            if (before or after) and fill is None:
+                return None
+            pads.append((before, after))
+            order.append(long)
+            inner |= dict.fromkeys(short, axis)
+        constant = f", constant_values={fill}" if fill not in (None, "0") else ""
+        code = f"np.pad({base}, {tuple(pads)}{constant})" if any(map(any, pads)) else base
+        widths, axes = ", ".join(size_code(self.sizes[n]) for n in inner), ", ".join(map(str, inner.values()))
+        if len(inner) > 1:
+            widths, axes = f"({widths})", f"({axes})"
+        return self.arranged(f"sliding_window_view({code}, {widths}, {axes})", [*order, *inner])
 
     def slice(self, offset: Size, step: int, count: Size, size: Size) -> str:
         if step == 1:

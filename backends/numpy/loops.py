@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from dslc.backends.numpy.lower import Lowering, beside, is_another_name, statement
@@ -27,7 +28,7 @@ def star(low: Lowering, node: ir.Comp) -> str:
     template = low.layers.stars.get(node.body.tensor, "")
     counters = [low.steps[x.step.scan] for x in node.body.places if isinstance(x, ir.At)]
     inner = counters[template.count("{}") :] if template else []
-    return template.format(*counters) + (f"[{', '.join(inner)}]" if inner else "")
+    return low.layers.entry(template.format(*counters)) + (f"[{', '.join(inner)}]" if inner else "")
 
 
 class Nested(str):
@@ -95,7 +96,7 @@ def layers(low: Lowering, node: ir.Scan) -> None:
     carries = [start_of(low, node, j) for j in range(len(node.starts))]
     stacked, bundle = places(low, node, carries)
     head(low, node, step)
-    taken, before = low.taken - {step}, set(low.names)
+    taken, before, around = low.taken - {step}, set(low.names), dict(state.paths)
     passed = passed_on(low, node, step)
     for x in inner:
         if isinstance(x, ir.Step):
@@ -103,7 +104,7 @@ def layers(low: Lowering, node: ir.Scan) -> None:
     for a in outside:
         if a in state.kept and a not in state.slices:  # else a loop around this one has taken it
             take(low, node, a, step)
-    fetch(low, inner)
+    fetch(low, node, inner, step)
     order, _ = beside(late(inner) if node.reverse else inner)
     bundled = [k for k in range(len(node.results)) if parts.get(k) in state.kept and k not in stacked]
     hooks: dict[ir.Node, Callable[[], None]] = {}
@@ -116,7 +117,7 @@ def layers(low: Lowering, node: ir.Scan) -> None:
         alone = k in parts and k not in passed and parts[k] not in state.kept and k not in stacked
         if alone and len(state.sinks.get(parts[k], ())) == 1 and isinstance(result, ir.Comp) and result in order:
             if owners(result) == {result} and node.results.count(result) == 1 and result not in node.carries:
-                low.given[result] = state.sinks[parts[k]][0].format(step)
+                low.given[result] = state.entry(state.sinks[parts[k]][0].format(step))
     low.statements(order, hooks)
     if bundled and not hooks:
         keep(low, node, bundle, bundled, carries)
@@ -127,6 +128,7 @@ def layers(low: Lowering, node: ir.Scan) -> None:
             leave(low, node, k, low.tensor(result), stacked.get(k, ""), step, carries, copies.get(k))
     move(low, carries, [low.tensor(c) for c in node.carries])
     low.indent -= 1
+    state.paths = around
     for a in outside:
         if a in state.kept and a in state.slices and low.names.get(state.slices[a]) and state.slices[a] not in before:
             del state.slices[a]
@@ -270,7 +272,7 @@ def leave(
     """Put a value of a layer where it goes: to what the function returns, as a copy or not, and to the stack."""
     part = low.uses.parts[node][number]
     if copy is not None:
-        first, *others = (sink.format(step) for sink in low.layers.sinks[part])
+        first, *others = (low.layers.entry(sink.format(step)) for sink in low.layers.sinks[part])
         if first != value:
             low.line(f"{first} = {value}{'.copy()' if copy else ''}")
         for other in others:
@@ -283,18 +285,21 @@ def leave(
         low.line(f"{stack}[{step}] = {value}")
 
 
-def fetch(low: Lowering, inner: Sequence[ir.Node]) -> None:
-    """Name the parameters and states of a layer, in the order of their tables."""
-    given = [x for x in low.layers.stars if isinstance(x, ir.Input) and x.role in ("param", "state")]
-    known: dict[ir.Node, int] = {x: k for k, x in enumerate(given)}
-    found = [(known[x.body.tensor], x) for x in inner if _is_slice(x) and x.body.tensor in known]  # type: ignore[union-attr]
-    for _, x in sorted(found, key=lambda item: item[0]):
-        if x not in low.names:
-            low.assign(x, star(low, x))  # type: ignore[arg-type]
-
-
-def _is_slice(node: ir.Node) -> bool:
-    return isinstance(node, ir.Comp) and ir.slice_of_input(node)
+def fetch(low: Lowering, node: ir.Scan, inner: Sequence[ir.Node], step: str) -> None:
+    """Name the path that the parameters, states and gradients of a layer have in common, and write them by it."""
+    slices = [x for x in inner if isinstance(x, ir.Comp) and ir.slice_of_input(x) and star(low, x)]
+    parts = low.uses.parts.get(node, {})
+    sinks = [sink.format(step) for part in parts.values() for sink in low.layers.sinks.get(part, ())]
+    entries = [*(star(low, x) for x in slices), *sinks]
+    paths = Counter(m[1] for code in entries if (m := re.search(r'f"([^"]*\{[^"{}]*\})\.', code)))
+    for path, count in paths.items():
+        if count > 1:
+            name = low.fresh("layer", f"{step}_layer")
+            low.line(f'{name} = f"{path}"')
+            low.layers.paths[path] = name
+    for x in slices:
+        if x not in low.names and star(low, x).startswith(("params[", "state[")):
+            low.names[x] = star(low, x)
 
 
 def take(low: Lowering, node: ir.Scan, part: ir.Node, step: str) -> None:

@@ -162,6 +162,14 @@ class Layers:
     slices: dict[ir.Node, ir.Input] = field(default_factory=dict)
     #: values of all layers of an inner loop that leave the function there, and are read around it as well
     read_around: set[ir.Node] = field(default_factory=set)
+    #: paths of layers, and the variables that hold them
+    paths: dict[str, str] = field(default_factory=dict)
+
+    def entry(self, code: str) -> str:
+        """An entry of a table of parameters, by the variable that holds the path of the layer."""
+        for path, name in self.paths.items():
+            code = code.replace(f'f"{path}.', f'f"{{{name}}}.')
+        return code
 
 
 def common(nodes: Sequence[ir.Comp | ir.Scatter]) -> set[ir.Scalar]:
@@ -328,14 +336,15 @@ class Lowering:
                     stack += ir.arguments(x)
         return found
 
-    def side_by_side(self, key: object, code: str) -> str:
+    def side_by_side(self, read: ir.Read, code: str) -> str:
         """Windows as the rows of a matrix: a copy, made once for a convolution and its gradient."""
+        key = read.tensor, read.places, code
         known = self.formulas.windows.get(key)
         if known is None:
             target, span = self.writing
-            of = next(x for x in re.findall(r"[A-Za-z_]\w*", code) if x != "windows")
+            of = self.names.get(read.tensor, "")
+            of = of if of.isidentifier() else self.wish(read.tensor)
             known = self.formulas.windows[key] = self.fresh(f"{of}_windows", f"{of}_windows_for_{target}")
-            self.helper("windows")
             self.line(f"{known} = {code}", "", span)
         return known
 

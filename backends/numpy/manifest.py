@@ -21,8 +21,7 @@ def manifest_entry(program: Lowered, dtype: str) -> str:
     backward = [*program.gradients().values()]
     rows = costs([*program.values().values(), *program.states().values()], backward, dtype)
     items = [f'"{key}": "{value}"' for key, value in formulas(total(rows).at({})).items()]
-    lines = ", ".join(f"{quoted(line)}: {quoted(names)}" for line, names in by_line(rows).items())
-    return f'{{{", ".join(items)}, "lines": {{{lines}}}}}'
+    return f'{{{", ".join(items)}, "lines": [{", ".join(map(quoted, lines_of(rows)))}]}}'
 
 
 def formulas(cost: Cost) -> dict[str, str]:
@@ -30,10 +29,6 @@ def formulas(cost: Cost) -> dict[str, str]:
     return {key: show(size) for key, size in found.items()}
 
 
-def by_line(rows: list[Row]) -> dict[str, str]:
-    """The values of a function by the spec line that defines them."""
-    found: dict[str, dict[str, None]] = {}
-    for row in rows:
-        if row.span.source.text and row.name and not row.backward:
-            found.setdefault(row.span.place, {})[row.name] = None
-    return {line: ", ".join(names) for line, names in sorted(found.items())}
+def lines_of(rows: list[Row]) -> list[str]:
+    """The spec lines that define the values of a function."""
+    return sorted({row.span.place for row in rows if row.span.source.text and row.name and not row.backward})

@@ -56,7 +56,10 @@ def generate(program: Program, source: str, dtype: str = "f32") -> str:
     body = folded_text("\n\n\n".join(b.strip("\n") for b in blocks))
     standard = [f"import {name}" for name in sorted({*FILE_IMPORTS, *(["math"] if "math." in body else [])})]
     title = docstring(f"{text.name}, compiled by dslc from {source}: needs numpy alone.")
-    head = "\n".join([title, "", *standard, "", "import numpy as np"])
+    numpy = ["import numpy as np"]
+    if "sliding_window_view(" in body:
+        numpy.append("from numpy.lib.stride_tricks import sliding_window_view")
+    head = "\n".join([title, "", *standard, "", *numpy])
     return "\n\n\n".join([head, body, "# ---- files of weights ----", STORED.strip(), FILES.strip()]) + "\n"
 
 

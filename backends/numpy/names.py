@@ -23,7 +23,7 @@ HELPERS = _definitions("runtime.py")
 
 #: what functions of a module read or write that is no value of the spec, so that no value is called so
 TAKEN = frozenset({
-    "np", "math", "seed", "params", "state", "states", "grads", "forward",
+    "np", "math", "sliding_window_view", "seed", "params", "state", "states", "grads", "forward",
     "PARAMS", "STATE", "DTYPE", "FLOAT", *HELPERS,
 })  # fmt: skip
 

@@ -42,7 +42,7 @@ def copied(results: Iterable[ir.Tensor], given_away: Iterable[ir.Node] = ()) -> 
     found: list[bool] = []
     for x in results:
         own = owners(x)
-        given = any(isinstance(y, ir.Input | ir.Step) for y in own)
+        given = any(isinstance(y, ir.Step) or (isinstance(y, ir.Input) and y.role != "result") for y in own)
         found.append(given or bool(own & taken) or is_broadcast(x))
         taken |= own
     return found

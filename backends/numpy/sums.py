@@ -21,7 +21,7 @@ from dslc.backends.numpy.text import (
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, keep
-from dslc.passes.products import split, variables
+from dslc.passes.products import split
 from dslc.sizes import tidy
 
 
@@ -267,8 +267,7 @@ class Sums(Body):
         made = f"{code}.reshape({', '.join(sizes)})"
         if x.windows is None or batch:
             return made
-        key = (x.windows, tuple(self.sizes[n] for n in sorted(variables(x.windows))), tuple(sizes))
-        return self.lowering.side_by_side(key, made)
+        return self.lowering.side_by_side(x.windows, made)
 
 
 def _number(sizes: list[str]) -> bool:

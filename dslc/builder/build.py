@@ -42,7 +42,7 @@ def _finished(builder: Builder) -> Unit:
     for part, value in builder.apart.items():
         together.done[part] = together.node(value)
     if builder.apart:
-        for table in (unit.outputs, unit.updates):
+        for table in (unit.outputs, unit.updates, *unit.model_calls):
             table.update({name: together.tensor(x) for name, x in table.items()})
     return unit
 

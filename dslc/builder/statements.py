@@ -328,11 +328,18 @@ class Builder(Expressions):
             own = node.instance.name if again == 1 else f"{node.instance.name}{again}"
             inner.label = self.unit.names.label(path if node.path else self.path + own)
             self.called = inner.label if node.path else self.called
+        exposed = set(self.unit.outputs)
         outputs = inner.instance(node.instance, args)
         if node.instance.backward is not None:
             outputs = self.custom(node, inner, outputs)
         for output, result in zip(node.outputs, outputs, strict=True):
             self.define(output, result)
+        if node.instance.word == "model" and not mapped:
+            given = [self.unit.inputs.get(x.name) for x in node.instance.inputs]
+            if all(value.tensor is x for value, x in zip(args, given, strict=True)):
+                found = {k: x for k, x in self.unit.outputs.items() if k not in exposed}
+                found.update(zip((x.name for x in node.instance.outputs), outputs, strict=True))
+                self.unit.model_calls.append(found)
 
     def child(self, path: str, mapped: tuple[Size, ...], frozen: bool = False) -> Builder:
         """A builder for an instance that is called here."""

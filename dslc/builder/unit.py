@@ -24,6 +24,8 @@ class Unit:
     outputs: dict[str, ir.Tensor] = field(default_factory=dict)
     #: next values of states
     updates: dict[str, ir.Tensor] = field(default_factory=dict)
+    #: outputs of the model, for each call of it by the training whose arguments are inputs of the same names
+    model_calls: list[dict[str, ir.Tensor]] = field(default_factory=list)
     #: declarations of parameters and states by path
     params: dict[str, p.ParamDecl] = field(default_factory=dict)
     states: dict[str, p.StateDecl] = field(default_factory=dict)
