@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 import symtable
 
@@ -21,8 +20,7 @@ def sound(text: str) -> str:
     dslc.emitted.Fault: a fault of dslc: the module reads `threading`, which nothing in it defines
     """
     try:
-        ast.parse(text)
-        table = symtable.symtable(text, "<module>", "exec")
+        table = symtable.symtable(text, "<module>", "exec")  # which parses all of it
     except (SyntaxError, ValueError) as error:
         raise Fault(f"a fault of dslc: the module is not Python: {error}") from error
     defined = {x.get_name() for x in table.get_symbols() if x.is_assigned() or x.is_imported()}
