@@ -153,7 +153,8 @@ def softmax(x: Sequence[Any], k: int) -> Any:
 
 
 def softmaxes(x: Sequence[Any]) -> list[Any]:
-    return [softmax(x, k) for k in range(len(x))]
+    powers = [mp.exp(v) for v in x]
+    return [power / mp.fsum(powers) for power in powers]
 
 
 def logsumexp(x: Sequence[Any]) -> Any:
