@@ -1,5 +1,26 @@
 """Triton's interpreter must be chosen before triton is imported; it warns of what NumPy warns of."""
 
+from __future__ import annotations
+
 import os
+import sys
+from collections.abc import Iterator
+
+import pytest
 
 os.environ["TRITON_INTERPRET"] = "1"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_interpreter(request: pytest.FixtureRequest) -> Iterator[None]:
+    """All kernels run in the quick interpreter, but for the tests that compare the two of them.
+
+    It gives the same bits, and refuses whole numbers that do not fit, which the plain one lets go around.
+    """
+    if request.module.__name__.endswith("test_triton_interpreter") or "triton" not in sys.modules:
+        yield
+        return
+    from dslc.verification.quick_triton import quick
+
+    with quick():
+        yield

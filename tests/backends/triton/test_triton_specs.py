@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,6 @@ from dslc.compiler import choose
 from dslc.frontend import check_file
 from dslc.verification import checks
 from dslc.verification.backends import BACKENDS
-from dslc.verification.quick_triton import quick
 from dslc.verification.verify import RAGGED, ragged_sizes, reference_dtype
 
 #: layers for other specs to import, without a model of their own
@@ -36,12 +35,6 @@ QUICK = {
 }  # fmt: skip
 #: draws are float32
 DRAWN = {"mlp/mc_dropout", "graph/gcn"}
-
-
-@pytest.fixture(autouse=True)
-def _quick() -> Iterator[None]:
-    with quick():
-        yield
 
 
 def narrowed(path: Path) -> dict[str, object]:
