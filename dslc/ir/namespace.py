@@ -19,6 +19,10 @@ OPERATIONS = {"+": "sum", "-": "difference", "*": "product", "/": "ratio", "^": 
 #: what the values of an operation with several of them are
 PARTS = {"top_k": ("top", "top_at"), "fft": ("re", "im"), "ifft": ("re", "im"), "eigh": ("values", "vectors")}
 
+#: a name that would be longer is not made: in a chain of values of one name, each would hold the name before it;
+#: values that still share a name are told apart by the backend
+LONGEST = 80
+
 
 def tell_apart(outputs: Mapping[str, ir.Tensor]) -> None:
     """Give values that share a name with a later one a word for what they are. Names are no part of what a node is.
@@ -136,7 +140,7 @@ class _Namespace:
 
     def give(self, node: ir.Node, names: Iterable[str]) -> None:
         """The first of these names that nobody has, if there is one."""
-        for name in names:
+        for name in (x for x in names if len(x) <= LONGEST):
             if not any(self.rivals(node, claim, scans) for claim, scans in self.claims(node, name).items()):
                 for claim in self.claims(node, _name(node)):
                     del self.taken[claim][node]

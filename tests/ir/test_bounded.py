@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from programs import unit
 
 import dslc
 from dslc import compiler
@@ -14,6 +15,8 @@ from dslc.compiler import compile_text
 from dslc.diagnostics.report import Diagnostic
 from dslc.diagnostics.spec_error import SpecError
 from dslc.ir import interning
+from dslc.ir import nodes as ir
+from dslc.ir.namespace import LONGEST, name_lines
 
 
 def chain(length: int) -> str:
@@ -38,6 +41,15 @@ def test_the_gradient_of_a_long_chain_is_a_short_formula(tmp_path: Path) -> None
         a, b = b, a + b
     b.sum().backward()
     np.testing.assert_allclose(dslc.compile(spec).forward({}, x.detach().numpy()), x.grad, rtol=1e-12)
+
+
+def test_names_of_a_long_chain_do_not_grow_with_it() -> None:
+    steps = "    a = log(exp(a) + exp(b))\n" * 60
+    program = unit(f"fn f(x: f64[K], b: f64[K]) -> r: [K]:\n    a = x\n{steps}    r = a\n")
+    roots = tuple(program.outputs.values())
+    name_lines(roots)
+    names = [getattr(node, "name", "") for node in ir.schedule(roots)]
+    assert names.count("a") > 1 and max(map(len, names)) <= LONGEST
 
 
 @pytest.mark.point("I")
