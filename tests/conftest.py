@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if seen[test] % wide.args[0]:
                 item.add_marker(pytest.mark.long)
             seen[test] += 1
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Each process gets tests that stand beside each other, which share modules that are compiled once in a process.
+
+    One that is done takes over half of what another has left. Any other way that a command names is followed.
+    """
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
