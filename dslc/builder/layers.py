@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cache
 
 from dslc.check import program as p
 from dslc.check.dependence import depends, every_statement, sources_of
@@ -49,8 +50,16 @@ def tensors_of(node: object) -> Iterator[p.Tensor]:
             yield x
         elif isinstance(x, list | tuple):
             stack.extend(x)
-        elif is_dataclass(x) and not isinstance(x, p.Instance | p.Index | Span):
-            stack.extend(getattr(x, f.name) for f in fields(x))
+        else:
+            stack.extend([getattr(x, name) for name in _parts(type(x))])  # type: ignore[arg-type]
+
+
+@cache
+def _parts(kind: type) -> tuple[str, ...]:
+    """The fields of a kind of statement or expression that may mention tensors."""
+    if not is_dataclass(kind) or issubclass(kind, p.Instance | p.Index | Span):
+        return ()
+    return tuple(f.name for f in fields(kind))
 
 
 #: so many passes may differ from the others: the first ones, which start from other values

@@ -6,12 +6,14 @@ nothing to do with each other must not share nodes, and none may outlive its com
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from math import inf
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from dslc.source import NOWHERE, Span
@@ -46,14 +48,15 @@ class Table:
 
     nodes: dict[Any, Any] = field(default_factory=dict)
     #: results of functions of a node
-    results: dict[Callable[[Any], Any], dict[Any, Any]] = field(default_factory=dict)
+    results: defaultdict[Callable[[Any], Any], dict[Any, Any]] = field(default_factory=lambda: defaultdict(dict))
     numbers: int = 0
     most: float = inf
 
 
 #: by default the nodes of all that runs outside of any compilation, such as a session at a prompt
 _table: ContextVar[Table] = ContextVar("table", default=Table())  # noqa: B039
-_compared: dict[type, tuple[str, ...]] = {}
+#: kind of node -> what makes nodes of it equal
+_compared: dict[type, Callable[[Any], Any]] = {}
 
 
 @contextmanager
@@ -85,12 +88,11 @@ def intern(node: N) -> N:
     """The one object for all nodes of this compilation equal to this one (positions and names do not count)."""
     kind = type(node)
     if kind not in _compared:
-        _compared[kind] = tuple(f.name for f in fields(node) if f.compare)  # type: ignore[arg-type]
-    key = (kind, *[getattr(node, name) for name in _compared[kind]])
+        _compared[kind] = attrgetter(*(f.name for f in fields(node) if f.compare))  # type: ignore[arg-type]
     table = _table.get()
     if len(table.nodes) > table.most:
         raise TooLarge(table.most, getattr(node, "span", NOWHERE))
-    return table.nodes.setdefault(key, node)  # type: ignore[no-any-return]
+    return table.nodes.setdefault((kind, _compared[kind](node)), node)  # type: ignore[no-any-return]
 
 
 def fresh_number() -> int:
@@ -105,9 +107,12 @@ def remembered(function: Callable[[N], R]) -> Callable[[N], R]:
 
     @wraps(function)
     def known(node: N) -> R:
-        results = _table.get().results.setdefault(function, {})
-        if node not in results:
-            results[node] = function(node)
-        return results[node]  # type: ignore[no-any-return]
+        results = _table.get().results[function]
+        try:
+            return results[node]  # type: ignore[no-any-return]
+        except KeyError:  # the first time; an error of the function itself is not caught
+            pass
+        results[node] = found = function(node)
+        return found
 
     return known

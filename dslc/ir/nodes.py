@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Union
 
 from dslc.dtypes import alike
@@ -379,11 +380,12 @@ def scalars(root: Scalar) -> tuple[Scalar, ...]:
         node, ready = stack.pop()
         if node in done:
             continue
-        if ready:
+        below = () if ready else operands(node)
+        if not below:
             done[node] = None
         else:
             stack.append((node, True))
-            stack.extend((x, False) for x in operands(node) if x not in done)
+            stack.extend([(x, False) for x in below if x not in done])
     return tuple(done)
 
 
@@ -409,14 +411,16 @@ def rebuild(s: Scalar, below: Callable[[Scalar], Scalar], tensor: Callable[[Tens
     """The same scalar on changed operands (and, for reads, a changed tensor)."""
     match s:
         case Op():
-            args = tuple(below(a) for a in s.args)
-            return s if all(a is b for a, b in zip(args, s.args, strict=True)) else op(s.name, args, s.dtype)
+            args = tuple([below(a) for a in s.args])
+            return s if all(map(is_, args, s.args)) else op(s.name, args, s.dtype)
         case Rand():
             return intern(Rand(s.site, tuple(below(a) for a in s.places), s.sizes, s.lane, s.dtype))
         case Read():
-            places = tuple(intern(Data(below(p.value), p.mode)) if isinstance(p, Data) else p for p in s.places)
+            places = tuple([intern(Data(below(p.value), p.mode)) if isinstance(p, Data) else p for p in s.places])
             outside = None if s.outside is None else below(s.outside)
             target = s.tensor if tensor is None else tensor(s.tensor)
+            if target is s.tensor and outside is s.outside and all(map(is_, places, s.places)):
+                return s
             return intern(Read(target, places, s.dtype, outside))
     return s
 
@@ -502,5 +506,5 @@ def schedule(roots: tuple[Node, ...]) -> list[Node]:
             order.append(node)
         else:
             stack.append((node, True))
-            stack.extend((a, False) for a in reversed(arguments(node)) if id(a) not in done)
+            stack.extend([(a, False) for a in reversed(arguments(node)) if id(a) not in done])
     return order

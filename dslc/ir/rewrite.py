@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 
 from dslc.ir import nodes as ir
 from dslc.sizes import Size, tidy
@@ -67,10 +68,11 @@ class Change:
     _done: dict[int, ir.Scalar] = field(default_factory=dict)
 
     def scalar(self, root: ir.Scalar) -> ir.Scalar:
+        done = self._done
         for s in ir.scalars(root):
-            if id(s) not in self._done:
-                self._done[id(s)] = self._one(s)
-        return self._done[id(root)]
+            if id(s) not in done:
+                done[id(s)] = self._one(s)
+        return done[id(root)]
 
     def place(self, place: ir.Place) -> ir.Place:
         if isinstance(place, ir.Affine):
@@ -87,16 +89,12 @@ class Change:
                 instead = self.scalars(s.tensor)
                 if instead is not None:
                     return instead
-                places = tuple(self.place(x) for x in s.places)
+                places = tuple([self.place(x) for x in s.places])
                 outside = None if s.outside is None else self._done[id(s.outside)]
                 if outside is None and self.guard and any(self._guarded(x) for x in s.places):
                     outside = zero(s.dtype)
                 found = self.tensors(s.tensor)
-                if (
-                    found is None
-                    and outside is s.outside
-                    and all(x is y for x, y in zip(places, s.places, strict=True))
-                ):
+                if found is None and outside is s.outside and all(map(is_, places, s.places)):
                     return s
                 tensor, lead = (s.tensor, ()) if found is None else found
                 return ir.intern(ir.Read(tensor, (*lead, *places), s.dtype, outside))
@@ -173,17 +171,17 @@ class Substitute:
         self.everywhere = everywhere
 
     def node(self, root: ir.Node) -> ir.Node:
-        stack = [(root, False)]
+        done, stack = self.done, [(root, False)]
         while stack:
             node, ready = stack.pop()
-            if node in self.done:
+            if node in done:
                 continue
             if ready:
-                self.done[node] = self._one(node)
+                done[node] = self._one(node)
             else:
                 stack.append((node, True))
-                stack.extend((a, False) for a in reversed(ir.arguments(node)) if a not in self.done)
-        return self.done[root]
+                stack.extend([(a, False) for a in reversed(ir.arguments(node)) if a not in done])
+        return done[root]
 
     def tensor(self, root: ir.Tensor) -> ir.Tensor:
         return self.node(root)  # type: ignore[return-value]
