@@ -125,9 +125,14 @@ def _label(node: ir.Node) -> str:
 
 
 def memory(spec: Spec) -> str:
-    """Which values lie in the same memory, one after the other."""
-    owner = {"numpy": "NumPy", "triton": "torch"}[spec.backend]
-    raise NoStage(f"modules of the {spec.backend} backend take memory from {owner}: `dslc cost` counts their values")
+    """How long values live: which statement makes one, which reads it last, and what is saved for the gradient."""
+    if spec.backend != "numpy":
+        raise NoStage(f"modules of the {spec.backend} backend take memory from torch: `dslc cost` counts their buffers")
+    from dslc.backends.numpy.schedule import lifetimes
+
+    lowered = spec.lowered()
+    forward = [*lowered.values().values(), *lowered.states().values()]
+    return "\n".join(lifetimes(forward, list(lowered.gradients().values())))
 
 
 def kernels(spec: Spec) -> str:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from dslc.backends.numpy.lower import Line
 from dslc.backends.numpy.statement import Lowering
 
+from dslc.long_lines import LONGEST_LINE
+
 #: numbers that are not finite are values like others
 QUIET = '@np.errstate(all="ignore")'
 
@@ -54,11 +56,23 @@ def commented(lines: Sequence[Line]) -> list[str]:
         span = line.span
         if span is not None and span.source.text:
             if span.comment != last:
-                out.append("    " + " " * (len(line.text) - len(line.text.lstrip())) + f"# {span.comment}")
+                indent = "    " + line.text[: len(line.text) - len(line.text.lstrip())]
+                out.append(shorten(f"{indent}# {span.comment}"))
                 last = span.comment
         comment = f"  # {line.comment}" if line.comment else ""
         out.append(f"    {line.text}{comment}")
     return out
+
+
+def shorten(comment: str) -> str:
+    """A comment in one line: a long spec line is cut, and found by its number.
+
+    >>> shorten("# a.dsl:1  " + "x + " * 40)[-11:]
+    'x + x + ...'
+    """
+    if len(comment) <= LONGEST_LINE:
+        return comment
+    return f"{comment[: comment.rindex(' ', 0, LONGEST_LINE - 3)]} ..."
 
 
 @dataclass

@@ -359,7 +359,8 @@ class Lowering:
         name = self.given.get(node) or self.fresh(*self.wishes(node))
         self.names[node] = name
         shape = ", ".join(size_code(s) for s in getattr(node, "shape", ()))
-        shown = bool(shape) and not code.startswith(("np.zeros(", "np.full(", "np.broadcast_to("))
+        told = code.startswith(("np.zeros(", "np.full(", "np.broadcast_to(")) or code.endswith(f".reshape({shape})")
+        shown = bool(shape) and not told
         self.line(f"{name} = {bare(code)}", f"[{shape}]" if shown else "", getattr(node, "span", None))
 
     def wish(self, node: ir.Node) -> str:

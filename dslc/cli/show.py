@@ -56,7 +56,7 @@ def show(
         simplified  the same after all passes
         step        one step of a sequence model, with its cache; or why it has none
         fused       which values each kernel, or each block of rows, computes together
-        memory      which values lie in the same memory (NumPy modules)
+        memory      how long values live, and what is saved for the gradient (NumPy modules)
         kernels     the kernels (-b triton)
         code        the module that `dslc compile` writes
 
