@@ -37,11 +37,20 @@ class Function:
 NAMING = re.compile(r" *(\w+) = (?:\w+\.shape\[\d+\]|\w+\[\"[^\"]*\"\].*|[a-z_]+)")
 
 
+#: a text in quotes
+QUOTED = re.compile(r'f?"[^"]*"')
+
+
+def _read_in(text: re.Match[str]) -> str:
+    """What a text in quotes reads."""
+    return " ".join(re.findall(r"\{([^{}]*)\}", text[0])) if text[0].startswith("f") else ""
+
+
 def used(prologue: list[str], lines: Sequence[str]) -> list[str]:
     """The first lines of a function without those that name what no other line speaks of."""
     while True:
-        code = [re.sub(r'(?<![f])"[^"]*"', "", x.split("  # ")[0]) for x in (*prologue, *lines)]
-        words = [set(re.findall(r"\w+", x)) for x in code if not x.lstrip().startswith("#")]
+        code = [x.split("  # ")[0] for x in (*prologue, *lines) if not x.lstrip().startswith("#")]
+        words = [set(re.findall(r"\w+", QUOTED.sub(_read_in, x))) for x in code]
         dead = [x for x in prologue if (m := NAMING.fullmatch(x)) and sum(m[1] in w for w in words) < 2]
         if not dead:
             return prologue

@@ -356,8 +356,14 @@ def rows_past_a_block(module: ModuleType, put: Callable[[str, Any], None]) -> No
 
 
 def sums_past_a_block(module: ModuleType, put: Callable[[str, Any], None]) -> None:
-    real = module.column_sums
-    put("column_sums", lambda x: real(beyond(1024, x)))
+    class Wrong:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(np, name)
+
+        def sum(self, x: Any, **options: Any) -> Any:
+            return np.sum(beyond(1024, x), **options)
+
+    put("np", Wrong())
 
 
 def a_gradient_of_many_rows(module: ModuleType, put: Callable[[str, Any], None]) -> None:

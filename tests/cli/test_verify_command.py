@@ -111,7 +111,7 @@ def test_a_wrong_output_is_found(normed: Path, monkeypatch: pytest.MonkeyPatch) 
     assert done.exit_code == 1
     report = json.loads(done.stdout)
     assert report["ok"] is False
-    assert [c["check"] for c in report["checks"] if not c["ok"]] == ["outputs"]
+    assert [c["check"] for c in report["checks"] if not c["ok"]] == ["outputs", "loss for inference"]
 
 
 def test_a_wrong_gradient_is_found_twice(normed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
