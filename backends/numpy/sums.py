@@ -189,7 +189,8 @@ class Sums(Body):
         common = sa & sb
         a = self.presum(a, [x for x in a.axes if x in summed and x not in common])
         b = self.presum(b, [x for x in b.axes if x in summed and x not in common])
-        contracted = [x for x in (b.raw[1] if b.raw else b.axes) if x in common & summed]
+        leading = a if b.windows is not None else b  # windows are copied anyway
+        contracted = [x for x in (leading.raw[1] if leading.raw else leading.axes) if x in common & summed]
         batch = sorted(common - summed)
         rows = [x for x in a.axes if x not in common]
         columns = [x for x in b.axes if x not in common]
