@@ -16,7 +16,7 @@ from dslc.ir import nodes as ir
 @statement(ir.Scan)
 def scan(low: Lowering, node: ir.Node) -> None:
     assert isinstance(node, ir.Scan)
-    if node.name == "layers":
+    if node.kind == "layers":
         layers(low, node)
     else:
         steps(low, node)
@@ -204,7 +204,7 @@ def passed_on(low: Lowering, node: ir.Scan, step: str) -> set[int]:
     sinks, parts = low.layers.sinks, low.uses.parts.get(node, {})
     for k, result in enumerate(node.results):
         part = parts.get(k)
-        inside = isinstance(result, ir.Part) and isinstance(result.of, ir.Scan) and result.of.name == "layers"
+        inside = isinstance(result, ir.Part) and isinstance(result.of, ir.Scan) and result.of.kind == "layers"
         if part is not None and part in sinks and inside:
             for sink in sinks[part]:
                 inner = Nested(sink)

@@ -99,7 +99,7 @@ def visit(reverse: Reverse, node: ir.Scan, cotangents: Mapping[int, ir.Tensor]) 
     )
     results = tuple(lift.results)
     back = ir.intern(
-        ir.Scan(number, node.length, not node.reverse, starts, tuple(carries), results, node.name, derived(node))
+        ir.Scan(number, node.length, not node.reverse, starts, tuple(carries), results, node.kind, derived(node))
     )
     values: dict[ir.Node, ir.Node] = {
         x: ir.intern(ir.Part(back, k, x.dtype, x.shape)) for k, x in enumerate(lift.placeholders)

@@ -183,7 +183,7 @@ def is_costly(node: ir.Node) -> bool:
 
 def layers(slot: Slot) -> tuple[ir.Scan, ...]:
     """The loops around an entry for whose passes it is kept one by one; they stand outside of all scans."""
-    return tuple(x for x in slot.loops if x.name == "layers")
+    return tuple(x for x in slot.loops if x.kind == "layers")
 
 
 def is_stacked(slot: Slot, start: ir.Tensor) -> bool:

@@ -76,7 +76,7 @@ class Causality:
 
     def over_sequence(self, scan: ir.Scan) -> bool:
         """Is a scan one along the sequence, first position first?"""
-        return scan.length == self.length and not scan.reverse and scan.name != "layers"
+        return scan.length == self.length and not scan.reverse and scan.kind != "layers"
 
     # ---- the walk
 

@@ -185,10 +185,7 @@ class _Namespace:
             yield _described(node)
         if isinstance(node, ir.Scatter):
             yield from (f"{x}_scattered" for x in self.named_arguments(node))
-        together = _operation(node).removeprefix("team ") if _operation(node).startswith("team ") else ""
-        if together:
-            yield from (f"{x}_{together}" for x in (*filter(None, users), *self.named_arguments(node)))
-        elif isinstance(node, ir.Part) and isinstance(node.of, ir.Along | ir.External):
+        if isinstance(node, ir.Part) and isinstance(node.of, ir.Along | ir.External):
             words = PARTS.get(node.of.op, ("",))
             of = self.named_arguments(node.of)
             yield "_".join(filter(None, (node.of.op, *of[:1], words[node.number])))
@@ -280,7 +277,7 @@ def _is_formula(node: ir.Node) -> bool:
 
 
 def _is_layers(scan: ir.Scan) -> bool:
-    return scan.name == "layers"
+    return scan.kind == "layers"
 
 
 def _operation(node: ir.Node) -> str:

@@ -223,6 +223,7 @@ class Scan:
     `results[i]` and `carries[i]` are tensors of one step, made of Step nodes with the number of this scan;
     a sequence is read inside at the position of the Step that is the step number.
     The values of the scan are the stacked results, then the last carries.
+    `kind` is "layers" for equal layers that are built once, "steps" for a scan of the spec; it follows from the number.
     """
 
     number: int
@@ -231,7 +232,7 @@ class Scan:
     starts: tuple[Tensor, ...]
     carries: tuple[Tensor, ...]
     results: tuple[Tensor, ...]
-    name: str = field(default="", compare=False)
+    kind: str = field(default="steps", compare=False)
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
@@ -489,7 +490,7 @@ def inside(scan: Scan) -> tuple[list[Node], list[Node]]:
 def counter_of(scan: Scan) -> str:
     """What counts the steps of a scan: the index of the spec's loop, or else `l` for layers and `t` for time."""
     steps = (x for x in inside(scan)[0] if isinstance(x, Step) and x.scan == scan.number and x.kind == "number")
-    return next((x.name for x in steps if x.name), "l" if scan.name == "layers" else "t")
+    return next((x.name for x in steps if x.name), "l" if scan.kind == "layers" else "t")
 
 
 def schedule(roots: tuple[Node, ...]) -> list[Node]:

@@ -51,6 +51,8 @@ class _Printer:
         if node not in self.names:
             if isinstance(node, ir.Step) and not node.name:
                 base = "step" if node.kind == "number" else "carry"
+            elif isinstance(node, ir.Scan):
+                base = "layers" if node.kind == "layers" else "scan"
             else:
                 base = getattr(node, "name", "") or type(node).__name__.lower()
             name, count = base, 1

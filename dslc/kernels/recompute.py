@@ -78,7 +78,7 @@ class Recomputed(Substitute):
         super().__init__({}, everywhere=True)
         order = every_node(roots)
         tiles: set[ir.Node] = set(candidates(order))
-        layers = [x for x in order if isinstance(x, ir.Scan) and x.name == "layers"]
+        layers = [x for x in order if isinstance(x, ir.Scan) and x.kind == "layers"]
         for scan in layers if also_cheap else ():
             for result in scan.results:
                 if is_cheap(result, scan, tiles):

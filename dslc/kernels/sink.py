@@ -26,7 +26,7 @@ class Sunk(Substitute):
 
 def after(scan: ir.Scan, result: ir.Tensor, part: ir.Part) -> ir.Tensor:
     """A stacked result, computed after the scan where it is a sum of what the scan stacks or carries."""
-    if not isinstance(result, ir.Comp) or result.op is None or scan.name == "layers" or result in scan.carries:
+    if not isinstance(result, ir.Comp) or result.op is None or scan.kind == "layers" or result in scan.carries:
         return part
     inside = set(ir.inside(scan)[0])
     number = next((x for x in inside if isinstance(x, ir.Step) and x.kind == "number"), None)

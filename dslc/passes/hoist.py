@@ -22,7 +22,7 @@ def hoist(outputs: Outputs) -> dict[str, ir.Tensor]:
 
 class _Hoist(Transform):
     def visit(self, node: ir.Node) -> ir.Node:
-        if isinstance(node, ir.Scan) and node.name != "layers":
+        if isinstance(node, ir.Scan) and node.kind != "layers":
             return _Scan(node).hoisted()
         return node
 
