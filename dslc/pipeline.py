@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dslc.autodiff.reverse import gradients, ones
 from dslc.builder.build import Unit, build, build_train
@@ -11,7 +10,7 @@ from dslc.check import program as p
 from dslc.dtypes import alike
 from dslc.incremental.program import StepProgram, step_program
 from dslc.ir import nodes as ir
-from dslc.ir.namespace import tell_apart
+from dslc.ir.namespace import identifier, tell_apart
 from dslc.passes.deviations import drop_deviations
 from dslc.passes.factors import gather_factors
 from dslc.passes.hoist import hoist
@@ -22,12 +21,10 @@ from dslc.passes.reuse import reuse_quotients
 from dslc.passes.signs import read_signs
 from dslc.passes.simplify import simplify
 from dslc.passes.sums import order_sums
-from dslc.passes.transform import Outputs
+from dslc.passes.transform import Pass, Stages, run_passes
 from dslc.passes.unread import drop_unread
 from dslc.passes.views import read_through
 from dslc.stabilise.rewriter import stabilise
-
-Pass = Callable[[Outputs], dict[str, ir.Tensor]]
 
 #: before differentiation
 EARLY: dict[str, Pass] = {
@@ -63,7 +60,7 @@ class Lowered:
     unit: Unit
     outputs: dict[str, ir.Tensor]
     #: the program after each pass
-    stages: list[tuple[str, dict[str, ir.Tensor]]] = field(default_factory=list)
+    stages: Stages = field(default_factory=list)
 
     def gradients(self) -> dict[str, ir.Tensor]:
         return self._below(GRADIENT)
@@ -116,6 +113,57 @@ def training(train: p.TrainProgram) -> Lowered:
     return run(program, LATE)
 
 
+#: dtypes without derivatives
+WHOLE = ("i32", "i64", "bool")
+
+
+def cotangents_of(unit: Unit) -> dict[str, str]:
+    """The names of the adjoints of outputs that have one: no input has such a name.
+
+    >>> cotangents_of(Unit(outputs={"outer.h": ir.Input("h", "input", "f32", ())}))
+    {'outer.h': 'd_outer_h'}
+    """
+    found: dict[str, str] = {}
+    for k, x in unit.outputs.items():
+        if x.dtype not in WHOLE:
+            name = f"d_{identifier(k)}"
+            while name in unit.inputs or name in found.values():
+                name += "_"
+            found[k] = name
+    return found
+
+
+def has_modes(model: p.Instance) -> bool:
+    """Does a model compute something else while it is trained?"""
+    unit, trained = build(model, "inference"), build(model, "training")
+    return bool(trained.updates) or list(unit.outputs.values()) != list(trained.outputs.values())
+
+
+def forward_training(model: p.Instance) -> Lowered:
+    """The outputs of a model as it is trained, and the next values of its states."""
+    unit = build(model, "training")
+    return run(
+        Lowered(unit, {**unit.outputs, **{STATE + k: v for k, v in unit.updates.items()}}), EARLY | LATE, named=False
+    )
+
+
+def adjoint(model: p.Instance, mode: str) -> Lowered:
+    """The adjoints of parameters and of inputs; those of the outputs are inputs beside those of the model."""
+    unit = build(model, mode)
+    program = run(Lowered(unit, dict(unit.outputs)), EARLY, named=False)
+    outputs = program.outputs
+    given = {
+        k: ir.intern(ir.Input(name, "input", outputs[k].dtype, outputs[k].shape))
+        for k, name in cotangents_of(unit).items()
+    }
+    wanted = [n for n, x in unit.inputs.items() if x.dtype not in WHOLE and x.role != "state"]
+    found = gradients({outputs[k]: x for k, x in given.items()}, [unit.inputs[n] for n in wanted])
+    program.unit = replace(unit, inputs={**unit.inputs, **{x.name: x for x in given.values()}})
+    program.outputs = {GRADIENT + n: g for n, g in zip(wanted, found, strict=True)}
+    program.stages.append(("differentiate", dict(program.outputs)))
+    return run(program, LATE, named=False)
+
+
 def _as(gradient: ir.Tensor, dtype: str) -> ir.Tensor:
     """A gradient in the dtype of what it is by; f16 and bf16 are for storage, and gradients by such are floats."""
     kept = dtype if dtype == "f64" else "float"
@@ -130,13 +178,15 @@ def trained(unit: Unit, train: p.TrainProgram) -> list[str]:
     return [q for q in unit.params if q in unit.inputs and q not in unit.frozen | frozen]
 
 
-def run(program: Lowered, passes: dict[str, Pass]) -> Lowered:
+def run(program: Lowered, passes: dict[str, Pass], named: bool = True) -> Lowered:
+    """The program after some passes; `named`: values that share a name are told apart before and after them."""
     if not program.stages:
-        tell_apart(program.outputs)
+        if named:
+            tell_apart(program.outputs)
         program.stages.append(("build", dict(program.outputs)))
-    for name, each in passes.items():
-        program.outputs = each(program.outputs)
-        program.stages.append((name, dict(program.outputs)))
+    program.outputs = run_passes(program.outputs, passes, program.stages)
+    if not named:
+        return program
     for path, result in program.outputs.items():
         if isinstance(result, ir.Comp) and isinstance(result.body, ir.Const) and not result.name:
             object.__setattr__(result, "name", _name(path))

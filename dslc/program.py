@@ -26,9 +26,6 @@ from dslc.passes.factors import gather_factors
 from dslc.passes.transform import everything
 from dslc.pipeline import Lowered
 
-#: dtypes without derivatives
-WHOLE = ("i32", "i64", "bool")
-
 
 @dataclass
 class Entry:
@@ -49,14 +46,20 @@ class Entry:
 
 @dataclass
 class Update:
-    """The update of an optimiser: inputs and slots by name, and their next values."""
+    """The update of an optimiser: inputs and slots by name, and their next values as they are written."""
 
     inputs: dict[str, ir.Input]
     slots: dict[str, ir.Input]
-    updates: dict[str, ir.Tensor]
+    written: dict[str, ir.Tensor]
     #: what slots are before the first step, formulas of the inputs
     starts: dict[str, ir.Scalar]
     table: Table
+
+    @cached_property
+    def updates(self) -> dict[str, ir.Tensor]:
+        """The next values with numbers multiplied before they meet arrays."""
+        with within(self.table):
+            return gather_factors(self.written)
 
 
 @dataclass
@@ -113,6 +116,29 @@ class Program:
             return Entry(lowered, self.train.instance, table, {k: stand[x] for k, x in calls.items()})  # type: ignore[misc]
 
     @cached_property
+    def adjoint(self) -> Entry:
+        """The adjoints of parameters and inputs for inference, from those of the outputs."""
+        with self._new() as table:
+            return Entry(pipeline.adjoint(self.model, "inference"), self.model, table)
+
+    @cached_property
+    def forward_training(self) -> Entry | None:
+        """The outputs of the model as it is trained, with next states; None where that is what inference computes."""
+        with self._new():
+            if not pipeline.has_modes(self.model):
+                return None
+        with self._new() as table:
+            return Entry(pipeline.forward_training(self.model), self.model, table)
+
+    @cached_property
+    def adjoint_training(self) -> Entry | None:
+        """The adjoints for training, where that is not what inference computes."""
+        if self.forward_training is None:
+            return None
+        with self._new() as table:
+            return Entry(pipeline.adjoint(self.model, "training"), self.model, table)
+
+    @cached_property
     def step(self) -> tuple[StepProgram, Table] | None:
         """One position of a sequence model with the cache of those before, where it can be run so."""
         with self._new() as table:
@@ -138,7 +164,7 @@ class Program:
                 builder.values[tensor] = Value(node, False)
             builder.statements(optimizer.body)
             starts = {s.tensor.name: builder.scalar(s.value, {}) for s in optimizer.states}
-            return Update(inputs, slots, gather_factors(unit.updates), starts, table)
+            return Update(inputs, slots, dict(unit.updates), starts, table)
 
     @contextmanager
     def _new(self) -> Iterator[Table]:

@@ -9,18 +9,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dslc import pipeline
 from dslc.check import program as p
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
 from dslc.ir.show import show
+from dslc.kernels.form import Kernel, Loop, Step
+from dslc.kernels.prepare import prepared
+from dslc.passes.transform import Stages
 from dslc.sizes import show as show_size
 from dslc.source import NOWHERE, Source, Span
-
-if TYPE_CHECKING:
-    from dslc.kernels.form import Step
 
 Program = Mapping[str, ir.Tensor]
 
@@ -42,6 +42,13 @@ class Spec:
     def lowered(self) -> pipeline.Lowered:
         """The training with its gradients, or the outputs of a spec without one."""
         return pipeline.forward(self.model) if self.train is None else pipeline.training(self.train)
+
+    def stages(self) -> Stages:
+        """The program after each pass, those of the backend too."""
+        lowered = self.lowered()
+        if self.backend == "triton":
+            prepared(lowered.outputs, self.dtype, stages=lowered.stages)
+        return lowered.stages
 
 
 class NoStage(Exception):
@@ -89,15 +96,11 @@ def fused(spec: Spec) -> str:
         from dslc.backends.numpy.schedule import shown
 
         return "\n".join(shown(list(spec.lowered().outputs.values())))
-    from dslc.kernels.prepare import prepared
-
-    _, steps = prepared(list(spec.lowered().outputs.values()), spec.dtype)
+    _, steps = prepared(spec.lowered().outputs, spec.dtype)
     return "\n".join(_step_lines(steps))
 
 
 def _step_lines(steps: Sequence[Step]) -> Iterator[str]:
-    from dslc.kernels.form import Kernel, Loop
-
     stack: list[tuple[Step, int]] = [(x, 0) for x in reversed(steps)]
     while stack:
         step, depth = stack.pop()
@@ -168,7 +171,7 @@ STAGES: dict[str, Callable[[Spec], str]] = {
 
 def passes(spec: Spec) -> dict[str, Program]:
     """The program after each pass, by the name of the pass with dashes for blanks."""
-    return {name.replace(" ", "-"): program for name, program in spec.lowered().stages}
+    return {name.replace(" ", "-"): program for name, program in spec.stages()}
 
 
 def stage(spec: Spec, name: str) -> str:
@@ -190,7 +193,7 @@ def changes(spec: Spec) -> str:
     """For every pass the rules that were used, the lines that it took away and those that it put in their place."""
     lines: list[str] = []
     before: Program | None = None
-    for name, after in spec.lowered().stages:
+    for name, after in spec.stages():
         if before is not None:
             lines.append(f"== {name}")
             lines += _rules(name, before)

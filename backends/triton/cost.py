@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dslc.backends.triton.functions import Function
 from dslc.backends.triton.host import Launch
 from dslc.backends.triton.kernels import KernelText
-from dslc.backends.triton.optimizer import NORM_BLOCK, Update
+from dslc.backends.triton.optimizer import NORM_BLOCK, Formulas
 
 from dslc.builder.build import Unit
 from dslc.cost import BYTES, FREE, Cost, Counter, product
@@ -52,7 +52,7 @@ def kernel_costs(functions: list[Function], lines: dict[str, list[str]], dtype: 
     return list(rows.values())
 
 
-def update_costs(update: Update, unit: Unit, trained: Iterable[str], dtype: str) -> tuple[list[KernelCost], Size]:
+def update_costs(update: Formulas, unit: Unit, trained: Iterable[str], dtype: str) -> tuple[list[KernelCost], Size]:
     """The launches of an update of the trained parameters, and the bytes that it allocates.
 
     Formulas of hyper-parameters and of the step alone are the host's; slots and gradients are never in 16 bits.
@@ -76,7 +76,7 @@ def update_costs(update: Update, unit: Unit, trained: Iterable[str], dtype: str)
     return [KernelCost("train_step", name, "update", (), 1, cost) for name, cost in rows], buffers
 
 
-def entry_operations(update: Update) -> int:
+def entry_operations(update: Formulas) -> int:
     """The operations on floats that one entry of a parameter takes."""
     own = {update.nodes[v] for v in update.vectors}
     depends: dict[ir.Scalar, bool] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dslc.backends.triton.host import Host, Registry
@@ -16,7 +16,8 @@ from dslc.check import program as p
 from dslc.guards import fitting, promises
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import line_names
-from dslc.kernels.sums import every_node
+from dslc.kernels.prepare import prepared
+from dslc.passes.transform import Outputs
 from dslc.quoting import quoted
 from dslc.sizes import Symbol, show
 
@@ -103,6 +104,29 @@ def started(
     return host, arguments, prologue
 
 
+@dataclass
+class Computed:
+    """A function that computes named results: its lines, and what the results are called in them."""
+
+    host: Host
+    arguments: list[str]
+    prologue: list[str]
+    values: dict[str, str]
+
+    def function(self, name: str, doc: str, epilogue: list[str]) -> Function:
+        return Function(name, self.arguments, doc, self.host, self.prologue, epilogue)
+
+
+def computed(registry: Registry, unit: Unit, outputs: Outputs, exact: Collection[str], owner: p.Instance) -> Computed:
+    """The lines that compute the results of a program; `exact` ones are never kept in 16 bits."""
+    found, steps = prepared(outputs, registry.dtype, exact)
+    host, arguments, prologue = started(registry, unit, list(found.values()), owner)
+    host.run(steps)
+    if host.random:
+        arguments.append("seed=0")
+    return Computed(host, arguments, prologue, {k: host.tensor(x) for k, x in found.items()})
+
+
 def bind_layers(
     host: Host, unit: Unit, path: str, node: ir.Input, reads: set[tuple[ir.Place, ...]], table: str
 ) -> list[str]:
@@ -127,7 +151,7 @@ def bind_layers(
 def leading_places(roots: Sequence[ir.Tensor]) -> dict[ir.Node, set[tuple[ir.Place, ...]]]:
     """The places at which inputs are read."""
     found: dict[ir.Node, set[tuple[ir.Place, ...]]] = {}
-    for node in every_node(list(roots)):
+    for node in ir.every_node(roots):
         for s in (s for body in ir.bodies(node) for s in ir.scalars(body)):
             if isinstance(s, ir.Read) and isinstance(s.tensor, ir.Input):
                 found.setdefault(s.tensor, set()).add(s.places)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from dslc.backends.triton.frame import OPEN_SIZES
-from dslc.backends.triton.functions import Function, dictionary, result, started, table
+from dslc.backends.triton.functions import Function, computed, dictionary, result, table
 from dslc.backends.triton.host import Registry
 from dslc.backends.triton.optimizer import NORM_BLOCK, optimizer_functions
 from dslc.backends.triton.params import (
@@ -29,10 +29,9 @@ from dslc.backends.triton.torch_module import module_parts
 from dslc.builder.build import Unit
 from dslc.check import program as p
 from dslc.ir import nodes as ir
-from dslc.ir.interning import compilation, within
+from dslc.ir.interning import within
 from dslc.kernels.narrow import HALVES, OPEN
-from dslc.kernels.prepare import prepared
-from dslc.pipeline import Lowered
+from dslc.pipeline import GRADIENT, STATE, Lowered
 from dslc.program import Program
 from dslc.quoting import docstring, literal
 from dslc.source import NOWHERE
@@ -48,7 +47,7 @@ def generate(
     A given registry holds the kernels afterwards, and before that what was chosen for some of them.
     """
     registry = registry or Registry(dtype, atomic)
-    model, train, optimizer = program.model, program.train, program.optimizer
+    model, train = program.model, program.train
     tensors = [*model.inputs, *(train.instance.inputs if train is not None else ())]
     OPEN_SIZES.set(frozenset(name for x in tensors for size in x.shape for name in symbols(size)))
     unit, functions, tables = host_functions(registry, program)
@@ -57,12 +56,11 @@ def generate(
         step, nodes = program.step
         with within(nodes):
             functions += step_functions(registry, model, step)
-    with compilation():
-        made = module_parts(registry, model, functions[0].host.random)
+    made = module_parts(registry, program, functions[0].host.random)
     functions += made[0]
     blocks = [*tables, *(f.text() for f in functions)]
-    if train is not None and optimizer is not None:
-        blocks += optimizer_functions(registry, train, optimizer, unit, random)
+    if program.update is not None:
+        blocks += optimizer_functions(registry, program, unit, random)
     blocks.append(made[1])
     files = [(SAVE_WITH_STATE if unit.states else SAVE).strip(), STORED.strip()]
     if any("apart(" in block for block in blocks):
@@ -187,16 +185,10 @@ def helper_texts(wanted: set[str]) -> list[str]:
 
 
 def forward_function(registry: Registry, model: p.Instance, program: Lowered) -> Function:
-    unit, outputs = program.unit, program.outputs
-    roots, steps = prepared(list(outputs.values()), registry.dtype)
-    host, arguments, prologue = started(registry, unit, roots, model)
-    host.run(steps)
-    if host.random:
-        arguments.append("seed=0")
-    names = dict(zip(outputs, (result(r, host.tensor(r)) for r in roots), strict=True))
+    made = computed(registry, program.unit, program.outputs, (), model)
+    names = {k: result(x, made.values[k]) for k, x in program.outputs.items()}
     epilogue = [f"return {next(iter(names.values())) if len(names) == 1 else dictionary(names)}"]
-    doc = f"The outputs of {model.name} for inference: {', '.join(names)}."
-    return Function("forward", arguments, doc, host, prologue, epilogue)
+    return made.function("forward", f"The outputs of {model.name} for inference: {', '.join(names)}.", epilogue)
 
 
 def as_float(x: ir.Tensor) -> ir.Tensor:
@@ -208,32 +200,21 @@ def as_float(x: ir.Tensor) -> ir.Tensor:
 
 def gradient_function(registry: Registry, train: p.TrainProgram, program: Lowered) -> Function:
     unit, values, states, grads = program.unit, program.values(), program.states(), program.gradients()
-    count = len(values) + len(states) + len(grads)
-    slopes = [g if name in train.wrt else as_float(g) for name, g in grads.items()]
-    roots, steps = prepared([*values.values(), *states.values(), *slopes], registry.dtype, range(len(values), count))
-    host, arguments, prologue = started(registry, unit, roots, train.instance)
-    host.run(steps)
-    if host.random:
-        arguments.append("seed=0")
-    found = [host.tensor(r) for r in roots]
-    metrics = {name: result(values[name], text) for name, text in zip(values, found, strict=False)}
+    slopes = {GRADIENT + k: x if k in train.wrt else as_float(x) for k, x in grads.items()}
+    outputs = {**program.outputs, **slopes}
+    made = computed(registry, unit, outputs, [k for k in outputs if k not in values], train.instance)
+    metrics = {k: result(x, made.values[k]) for k, x in values.items()}
     loss = metrics.pop("loss")
-    updates = dict(zip(states, found[len(values) :], strict=False))
-    by_path = dict(zip(grads, found[len(values) + len(states) :], strict=True))
-    epilogue = [*table("grads", unit, by_path), *table("states", unit, updates)]
+    epilogue = table("grads", unit, {k: made.values[GRADIENT + k] for k in grads})
+    epilogue += table("states", unit, {k: made.values[STATE + k] for k in states})
     epilogue.append(f"return {loss}, grads, {dictionary(metrics)}, states")
     doc = "The loss of a batch, its gradients by parameter, the metrics, and the next values of states."
-    return Function("loss_grad_metrics", arguments, doc, host, prologue, epilogue)
+    return made.function("loss_grad_metrics", doc, epilogue)
 
 
 def evaluation_function(registry: Registry, train: p.TrainProgram, program: Lowered) -> Function:
-    unit, outputs = program.unit, program.outputs
-    roots, steps = prepared(list(outputs.values()), registry.dtype)
-    host, arguments, prologue = started(registry, unit, roots, train.instance)
-    host.run(steps)
-    if host.random:
-        arguments.append("seed=0")
-    metrics = {name: result(x, host.tensor(r)) for (name, x), r in zip(outputs.items(), roots, strict=True)}
+    made = computed(registry, program.unit, program.outputs, (), train.instance)
+    metrics = {k: result(x, made.values[k]) for k, x in program.outputs.items()}
     loss = metrics.pop("loss")
     epilogue = [f"return {loss}, {dictionary(metrics)}"]
-    return Function("evaluate", arguments, "The loss and the metrics of data, for inference.", host, prologue, epilogue)
+    return made.function("evaluate", "The loss and the metrics of data, for inference.", epilogue)

@@ -21,8 +21,10 @@ from dslc.builder.unit import Unit, Value
 from dslc.check import program as p
 from dslc.check.dependence import tensors_in
 from dslc.ir import nodes as ir
+from dslc.ir.interning import within
 from dslc.kernels.inline import Put
 from dslc.pipeline import trained
+from dslc.program import Program, Update
 from dslc.sizes import symbol
 
 #: entries of a parameter that one program updates, and of which one adds up the squares
@@ -63,60 +65,55 @@ def addresses(block, order, *kinds):
 def whole_body(root: ir.Tensor) -> ir.Scalar:
     """The formula of a number with all numbers that it is made of put in."""
     done: dict[ir.Node, ir.Scalar] = {}
+
+    def put(s: ir.Read) -> ir.Scalar:
+        return Put(dict(enumerate(s.places))).scalar(done[s.tensor]) if s.tensor in done else s
+
     for node in ir.schedule((root,)):
         if isinstance(node, ir.Comp):
-            new: dict[ir.Scalar, ir.Scalar] = {}
-            for s in ir.scalars(node.body):
-                made = ir.rebuild(s, lambda x: new[x])  # noqa: B023
-                if isinstance(made, ir.Read) and made.tensor in done:
-                    made = Put(dict(enumerate(made.places))).scalar(done[made.tensor])
-                new[s] = made
-            done[node] = new[node.body]
+            done[node] = ir.with_reads(node.body, put)
     return done[root] if root in done else ir.whole(root)
 
 
 @dataclass(frozen=True)
-class Update:
+class Formulas:
     """One step of an optimiser as formulas of the entries of a parameter, its gradient and its slots."""
 
     kernel: str
-    builder: Builder
     nodes: dict[str, ir.Input]
     bodies: dict[str, ir.Scalar]
-    slots: list[str]
-
-    @property
-    def vectors(self) -> list[str]:
-        return ["param", "grad", *self.slots]
+    #: what there is an entry of for each entry of a parameter
+    vectors: list[str]
 
     def reads(self) -> set[str]:
         """The names of what the formulas read."""
         return {s.tensor.name for b in self.bodies.values() for s in ir.scalars(b) if isinstance(s, ir.Read)}
 
 
-def update_of(optimizer: p.Instance) -> Update:
-    own = Unit()
-    builder = Builder(own, "training")
-    nodes: dict[str, ir.Input] = {}
-    for tensor in (*optimizer.inputs, *(s.tensor for s in optimizer.states)):
-        nodes[tensor.name] = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, tensor.shape))
-        builder.values[tensor] = Value(nodes[tensor.name], False)
-    builder.statements(optimizer.body)
-    bodies = {name: whole_body(node) for name, node in own.updates.items()}
-    return Update(kernel_name(optimizer), builder, nodes, bodies, [s.tensor.name for s in optimizer.states])
+def formulas_of(optimizer: p.Instance, update: Update) -> Formulas:
+    bodies = {name: whole_body(node) for name, node in update.written.items()}
+    nodes = {**update.inputs, **update.slots}
+    return Formulas(f"{optimizer.name}_kernel", nodes, bodies, ["param", "grad", *update.slots])
 
 
-def optimizer_functions(
-    registry: Registry, train: p.TrainProgram, optimizer: p.Instance, unit: Unit, random: bool
+def optimizer_functions(registry: Registry, program: Program, unit: Unit, random: bool) -> list[str]:
+    train, optimizer, update = program.train, program.optimizer, program.update
+    assert train is not None and optimizer is not None and update is not None
+    with within(update.table):
+        return update_functions(registry, train, optimizer, update, unit, random)
+
+
+def update_functions(
+    registry: Registry, train: p.TrainProgram, optimizer: p.Instance, update: Update, unit: Unit, random: bool
 ) -> list[str]:
-    update = update_of(optimizer)
-    nodes, bodies, slots = update.nodes, update.bodies, update.slots
+    formulas = formulas_of(optimizer, update)
+    nodes, slots = formulas.nodes, list(update.slots)
     hyper = hyper_parameters(train, optimizer)
-    kernel, arguments = update_kernel(registry, optimizer, bodies, nodes, update.vectors, hyper)
+    kernel, arguments = update_kernel(registry, formulas, hyper)
     used_norm = "grad_norm_ptr" in kernel
     if used_norm:
         registry.helpers |= {"squares", "length"}
-    registry.texts[kernel_name(optimizer)] = kernel
+    registry.texts[formulas.kernel] = kernel
     inputs = [argument(n) for n, x in unit.inputs.items() if x.role == "input"]
     step = [f"def train_step({', '.join(['params', 'opt', *inputs])}):"]
     step.append('    """Loss, gradients and update in one, in place; `opt` also carries the loss and the metrics."""')
@@ -146,7 +143,7 @@ def optimizer_functions(
     step.append(f"    table, programs = addresses({UPDATE_BLOCK}, grads, {', '.join(kinds)})")
     launch = ["table", *(["norm"] if used_norm else []), *arguments, "len(grads)"]
     launch += ["TENSORS=triton.next_power_of_2(len(grads))", f"BLOCK={UPDATE_BLOCK}"]
-    step += wrapped(f"{kernel_name(optimizer)}[(programs,)](", launch, ")", "    ")
+    step += wrapped(f"{formulas.kernel}[(programs,)](", launch, ")", "    ")
     step.append("    return params, opt")
     start = ["def init_opt(params, seed=0):", '    """The optimiser before its first step."""']
     start += ["    fitting(params, PARAMS, DTYPE)"] if unit.params else []
@@ -157,7 +154,7 @@ def optimizer_functions(
         start.append('        "param": {name: value.to(FLOAT) for name, value in params.items()},')
     names: dict[ir.Node, str] = {nodes[t.name]: hyper.get(t.name, t.name) for t in optimizer.inputs}
     for state in optimizer.states:
-        value = number(update.builder.scalar(state.value, {}), names, nodes["param"])
+        value = number(update.starts[state.tensor.name], names, nodes["param"])
         kept = ", dtype=FLOAT" if half else ""
         made = f"torch.zeros_like(value{kept})" if value in ("0", "0.0") else f"torch.full_like(value, {value}{kept})"
         start.append(f'        "{state.tensor.name}": {{name: {made} for name, value in params.items()}},')
@@ -189,10 +186,6 @@ def argument_name(s: ir.Scalar) -> str:
     return f"factor_of_{name}"
 
 
-def kernel_name(optimizer: p.Instance) -> str:
-    return f"{optimizer.name}_kernel"
-
-
 def hyper_parameters(train: p.TrainProgram, optimizer: p.Instance) -> dict[str, str]:
     """What each hyper-parameter is on the host; it may depend on the number of the step."""
     found = {}
@@ -214,11 +207,9 @@ def hyper_parameters(train: p.TrainProgram, optimizer: p.Instance) -> dict[str, 
     return found
 
 
-def update_kernel(
-    registry: Registry, optimizer: p.Instance, bodies: dict[str, ir.Scalar], nodes: dict[str, ir.Input],
-    vectors: list[str], hyper: dict[str, str],
-) -> tuple[str, list[str]]:  # fmt: skip
+def update_kernel(registry: Registry, formulas: Formulas, hyper: dict[str, str]) -> tuple[str, list[str]]:
     """The kernel of one step, and the host's values of its numbers."""
+    nodes, bodies, vectors = formulas.nodes, formulas.bodies, formulas.vectors
     body = Body(registry.dtype, nodes["param"])
     body.taken |= {
         "table",
@@ -300,7 +291,7 @@ def update_kernel(
     head += ["TENSORS: tl.constexpr", "BLOCK: tl.constexpr"]
     same = ", ".join(f'"{a}"' for a in (*arguments, "tensors"))
     lines = long_lines.folded(f"@triton.jit(do_not_specialize=[{same}])")
-    lines += wrapped(f"def {kernel_name(optimizer)}(", head, "):")
+    lines += wrapped(f"def {formulas.kernel}(", head, "):")
     lines.append('    """One step of the optimiser for a block of one of the parameters."""')
     inner = [
         *([] if kind else casts),
@@ -310,7 +301,7 @@ def update_kernel(
     registry.helpers |= {*body.helpers, "own_block"}
     float_kind = "fp64" if registry.dtype == "f64" else "fp32"
     signature = {a: "*i64" if a == "table_ptr" else f"*{float_kind}" for a in pointers}
-    registry.about[kernel_name(optimizer)] = {
+    registry.about[formulas.kernel] = {
         "signature": signature | dict.fromkeys(arguments, float_kind) | {"tensors": "i64"},
         "blocks": {"TENSORS": 64, "BLOCK": UPDATE_BLOCK}, "warps": 4, "stages": 1, "lines": [],
     }  # fmt: skip

@@ -304,8 +304,7 @@ def given(registry: Registry, unit: Unit, path: str, declaration: p.ParamDecl) -
     env = {index: k for k, index in enumerate(declaration.indices)}
     shape = declaration.tensor.shape
     value = cast(builder.scalar(declaration.value, env), "float")  # parameters are floats, also those that are `= 1`
-    node = ir.comp(shape, value, name=path)
-    (node,) = inlined([node])
+    node = inlined({path: ir.comp(shape, value, name=path)})[path]
     host = Host(registry)
     host.taken |= {*LAUNCHED, "enumerate"}  # which the lines before need
     host.indent = 1

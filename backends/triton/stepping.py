@@ -22,9 +22,9 @@ from dslc.incremental.cache import Slot, is_entry, is_stacked, layers, newest
 from dslc.incremental.program import StepProgram, bounded, entry_of, grows, open_sizes
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import line_names
-from dslc.kernels.form import Step
 from dslc.kernels.prepare import prepared
 from dslc.passes.transform import Transform
+from dslc.pipeline import NEXT
 from dslc.sizes import Symbol, symbol
 
 
@@ -109,10 +109,10 @@ def _init_cache(registry: Registry, model: p.Instance, program: StepProgram) -> 
     fixed = {n: x for n, x in unit.inputs.items() if x.role == "input" and n not in program.inputs}
     limited = bounded(model, program)
     computed = {name: x for name, x in program.starts.items() if constant(x) is None}
-    starts, steps = prepared(list(computed.values()), registry.dtype, range(len(computed)))
+    starts, steps = prepared(computed, registry.dtype, computed)
     host = Host(registry)
     cache, room = _names(host, program, list(fixed))
-    prologue, state = _begun(host, program, starts, steps)
+    prologue, state = _begun(host, program, list(starts.values()))
     sizes: dict[str, str] = {}
     for name, node in fixed.items():
         prologue.append(_entry(host, name, node, [str(s) if isinstance(s, int) else f'"{s}"' for s in node.shape]))
@@ -129,7 +129,7 @@ def _init_cache(registry: Registry, model: p.Instance, program: StepProgram) -> 
     given = [x for x in model.inputs if x.name in fixed and (limited or not grows(x, program))]
     prologue += values(unit, given, size_code, argument)
     host.run(steps)
-    found = dict(zip(computed, (host.tensor(x) for x in starts), strict=True))
+    found = {k: host.tensor(x) for k, x in starts.items()}
     entries = ['"positions": 0', *([f'"length": {room}'] if limited else [])]
     entries += [f'"{entry_of(s)}": {size_name(s.name)}' for s in open_sizes(unit) if s is not program.length]
     epilogue = [f"{cache} = {{{', '.join(entries)}}}", *_filled(host, cache, room, program, found), f"return {cache}"]
@@ -185,13 +185,12 @@ def _step(registry: Registry, model: p.Instance, program: StepProgram) -> Functi
     cache, room = _names(host, program, list(program.inputs))
     grown, room = _Grown(program.slots, program.length, symbol(room)), size_name(room)
     changing = [x for x in program.slots if x.kind == "state"]
-    outputs = list(program.outputs.values())
-    made = [grown.tensor(x) for x in (*outputs, *(program.updates[s.name] for s in changing))]
-    roots, steps = prepared(made, registry.dtype, range(len(outputs), len(made)))
+    after = {NEXT + s.name: program.updates[s.name] for s in changing}
+    roots, steps = prepared(grown.outputs({**program.outputs, **after}), registry.dtype, after)
     host.cache, host.newest = cache, size_code(program.length - 1)
     host.histories = {x.name: x for x in program.slots if x.kind == "history"}
     ordered = [n for n in unit.inputs if n in program.inputs]
-    prologue, state = _begun(host, program, roots, steps)
+    prologue, state = _begun(host, program, list(roots.values()))
     prologue += [f'{size_name(s.name)} = {cache}["{entry_of(s)}"]' for s in open_sizes(unit) if s is not program.length]
     for name in ordered:
         prologue.append(_entry(host, name, program.inputs[name], [size_code(s) for s in program.inputs[name].shape]))
@@ -203,18 +202,18 @@ def _step(registry: Registry, model: p.Instance, program: StepProgram) -> Functi
         prologue += [f'{room} = {cache}["length"]', f"if {length} > {room}:", f'    raise ValueError(f"{full}")']
         at_most = [x for x in given if grows(x, program)]
         prologue += [re.sub(rf"\b{length}\b", room, x) for x in values(unit, at_most, size_code, argument)]
-    prologue += _bind_cache(host, cache, program, roots)
+    prologue += _bind_cache(host, cache, program, list(roots.values()))
     host.run(steps)
-    found = [host.tensor(x) for x in roots]
+    found = {k: host.tensor(x) for k, x in roots.items()}
     epilogue: list[str] = []
-    for slot, value in zip(changing, found[len(outputs) :], strict=True):
+    for slot in changing:
         counters = LOOPS[: len(layers(slot))]
         for k, (counter, scan) in enumerate(zip(counters, layers(slot), strict=False)):
             epilogue.append(f"{'    ' * k}for {counter} in range({size_code(scan.length)}):")
         index = f"[{', '.join(counters)}]" if counters else ""
-        epilogue.append(f"{'    ' * len(counters)}{one_of(cache, slot, counters)} = {value}{index}")
+        epilogue.append(f"{'    ' * len(counters)}{one_of(cache, slot, counters)} = {found[NEXT + slot.name]}{index}")
     epilogue.append(f'{cache}["positions"] = {length}')
-    names = {k: result(x, code) for (k, x), code in zip(program.outputs.items(), found, strict=False)}
+    names = {k: result(x, found[k]) for k, x in program.outputs.items()}
     shown = next(iter(names.values())) if len(names) == 1 else dictionary(names)
     epilogue.append(f"return {shown}, {cache}")
     arguments = ["params", cache, *map(argument, ordered), *state, *(["seed=0"] if host.random else [])]
@@ -232,9 +231,7 @@ def _names(host: Host, program: StepProgram, inputs: Sequence[str]) -> tuple[str
     return cache, room
 
 
-def _begun(
-    host: Host, program: StepProgram, roots: Sequence[ir.Tensor], steps: Sequence[Step]
-) -> tuple[list[str], list[str]]:
+def _begun(host: Host, program: StepProgram, roots: Sequence[ir.Tensor]) -> tuple[list[str], list[str]]:
     """The first lines of a function, with names for parameters and states; the argument for states, where needed."""
     unit, registry = program.unit, host.registry
     host.given = line_names(roots, of_statement)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from dslc.backends.triton.functions import Function, dictionary, started, table
+from dslc.backends.triton.functions import Function, computed, dictionary, table
 from dslc.backends.triton.host import Registry
 from dslc.backends.triton.text import argument
 
-from dslc import pipeline
-from dslc.autodiff.reverse import gradients
-from dslc.builder.build import Unit, build
 from dslc.check import program as p
-from dslc.ir import nodes as ir
-from dslc.ir.namespace import identifier
-from dslc.kernels.prepare import prepared
+from dslc.pipeline import GRADIENT, STATE, WHOLE, Lowered, cotangents_of
+from dslc.program import Program
 from dslc.quoting import literal
 
 TEXT = '''
@@ -107,9 +101,6 @@ INPUTS = {input_names}
 OUTPUTS = {output_names}
 '''
 
-WHOLE = ("i32", "i64", "bool")
-
-
 #: in the place of the class, where there is nothing to differentiate
 NONE = '''
 def Module(*options, **others):
@@ -118,25 +109,24 @@ def Module(*options, **others):
 '''
 
 
-def module_parts(registry: Registry, model: p.Instance, forward_draws: bool) -> tuple[list[Function], str]:
+def module_parts(registry: Registry, program: Program, forward_draws: bool) -> tuple[list[Function], str]:
     """The functions of a Module and the text of its class."""
-    unit, trained = build(model, "inference"), build(model, "training")
+    model, unit = program.model, program.forward.lowered.unit
     inputs = [n for n, x in unit.inputs.items() if x.role == "input"]
     floats = [k for k, x in unit.outputs.items() if x.dtype not in WHOLE]
     if not inputs or not floats:
         why = "it has no inputs" if not inputs else "its outputs are whole numbers, which have no gradient"
         message = literal(f"{model.name} has no torch.nn.Module, for {why}: call forward")
         return [], NONE.strip().replace("{name}", model.name).replace("{why}", why).replace("{message}", message)
-    modes = bool(trained.updates) or list(unit.outputs.values()) != list(trained.outputs.values())
     outputs = list(unit.outputs)
-    # each in a compilation of its own, so that a value has the name of its statement in all of them
-    with ir.compilation():
-        functions = [adjoint_function(registry, model, build(model, "inference"), "adjoint")]
-    if modes:
-        with ir.compilation():
-            functions.append(training_function(registry, model, build(model, "training")))
-        with ir.compilation():
-            functions.append(adjoint_function(registry, model, build(model, "training"), "adjoint_training"))
+    with program.adjoint.open() as lowered:
+        functions = [adjoint_function(registry, model, lowered, "adjoint")]
+    if program.forward_training is not None and program.adjoint_training is not None:
+        with program.forward_training.open() as lowered:
+            functions.append(training_function(registry, model, lowered))
+        with program.adjoint_training.open() as lowered:
+            functions.append(adjoint_function(registry, model, lowered, "adjoint_training"))
+    modes = len(functions) > 1
     in_order = ", ".join(argument(n) for n in inputs)
     by_output = cotangents_of(unit)
     cotangents = ", ".join(by_output.values())
@@ -178,64 +168,23 @@ def module_parts(registry: Registry, model: p.Instance, forward_draws: bool) -> 
     return functions, text
 
 
-def cotangents_of(unit: Unit) -> dict[str, str]:
-    """The names of the adjoints of outputs that have one: no input has such a name.
-
-    >>> from dslc.ir.nodes import Input
-    >>> cotangents_of(Unit(outputs={"outer.h": Input("h", "input", "f32", ())}))
-    {'outer.h': 'd_outer_h'}
-    """
-    found: dict[str, str] = {}
-    for k, x in unit.outputs.items():
-        if x.dtype not in WHOLE:
-            name = f"d_{identifier(k)}"
-            while name in unit.inputs or name in found.values():
-                name += "_"
-            found[k] = name
-    return found
-
-
-def training_function(registry: Registry, model: p.Instance, unit: Unit) -> Function:
+def training_function(registry: Registry, model: p.Instance, program: Lowered) -> Function:
     """The outputs of a model as it is trained, with the next values of its states."""
-    results = {**unit.outputs, **{pipeline.STATE + k: v for k, v in unit.updates.items()}}
-    for each in (pipeline.EARLY | pipeline.LATE).values():
-        results = each(results)
-    names = list(results)
-    exact = [k for k, n in enumerate(names) if n.startswith(pipeline.STATE)]
-    roots, steps = prepared(list(results.values()), registry.dtype, exact)
-    host, arguments, prologue = started(registry, unit, roots, model)
-    host.run(steps)
-    if host.random:
-        arguments.append("seed=0")
-    found = dict(zip(names, (host.tensor(r) for r in roots), strict=True))
-    states = {n.removeprefix(pipeline.STATE): x for n, x in found.items() if n.startswith(pipeline.STATE)}
-    outputs = {n: x for n, x in found.items() if not n.startswith(pipeline.STATE)}
-    epilogue = [*table("states", unit, states), f"return {dictionary(outputs)}, states"]
+    states = program.states()
+    made = computed(registry, program.unit, program.outputs, [STATE + k for k in states], model)
+    epilogue = table("states", program.unit, {k: made.values[STATE + k] for k in states})
+    epilogue.append(f"return {dictionary({k: made.values[k] for k in program.values()})}, states")
     doc = f"The outputs of {model.name} as it is trained, and the next values of its states."
-    return Function("forward_training", arguments, doc, host, prologue, epilogue)
+    return made.function("forward_training", doc, epilogue)
 
 
-def adjoint_function(registry: Registry, model: p.Instance, unit: Unit, name: str) -> Function:
+def adjoint_function(registry: Registry, model: p.Instance, program: Lowered, name: str) -> Function:
     """The adjoints of parameters and of inputs, from those of the outputs."""
-    outputs = dict(unit.outputs)
-    for each in pipeline.EARLY.values():
-        outputs = each(outputs)
-    inputs = [n for n, x in unit.inputs.items() if x.role == "input"]
-    names = cotangents_of(unit)
-    cotangents = {k: ir.intern(ir.Input(names[k], "input", outputs[k].dtype, outputs[k].shape)) for k in names}
-    wanted = [n for n, x in unit.inputs.items() if x.dtype not in WHOLE and x.role != "state"]
-    found = gradients({outputs[k]: cotangents[k] for k in cotangents}, [unit.inputs[n] for n in wanted])
-    slopes = dict(zip(wanted, found, strict=True))
-    for each in pipeline.LATE.values():
-        slopes = each(slopes)
-    roots, steps = prepared([slopes[n] for n in wanted], registry.dtype)
-    given = replace(unit, inputs={**unit.inputs, **{x.name: x for x in cotangents.values()}})
-    host, arguments, prologue = started(registry, given, roots, model)
-    host.run(steps)
-    if host.random:
-        arguments.append("seed=0")
-    by_name = {n: host.tensor(r) for n, r in zip(wanted, roots, strict=True)}
-    epilogue = table("by_param", unit, {n: t for n, t in by_name.items() if n in unit.params})
-    epilogue.append(f"return by_param, {dictionary({n: t for n, t in by_name.items() if n in inputs})}")
-    doc = "The adjoints of parameters and of inputs, by name, from those of the outputs."
-    return Function(name, arguments, doc, host, prologue, epilogue)
+    unit = program.unit
+    made = computed(registry, unit, program.outputs, (), model)
+    by_name = {n: made.values[GRADIENT + n] for n in program.gradients()}
+    epilogue = table("by_param", unit, {n: x for n, x in by_name.items() if n in unit.params})
+    epilogue.append(f"return by_param, {dictionary({n: x for n, x in by_name.items() if n not in unit.params})}")
+    return made.function(
+        name, "The adjoints of parameters and of inputs, by name, from those of the outputs.", epilogue
+    )

@@ -28,11 +28,12 @@ def kernel_report(
     from dslc.backends.triton.cost import buffer_bytes, kernel_costs, update_costs
     from dslc.backends.triton.host import Registry
     from dslc.backends.triton.module import generate, host_functions
-    from dslc.backends.triton.optimizer import update_of
+    from dslc.backends.triton.optimizer import formulas_of
     from dslc.builder.build import Refusal
     from dslc.compiler import optimizer_of, refusal
     from dslc.cost import settle
     from dslc.diagnostics.spec_error import SpecError
+    from dslc.ir.interning import within
     from dslc.pipeline import trained
     from dslc.program import Program
 
@@ -47,12 +48,13 @@ def kernel_report(
     known = open_sizes(unit)
     refuse_unknown(sizes, known)
     functions = [f for f in functions if f.name != "evaluate"]
-    optimizer = optimizer_of(checked, train)
     lines = {name: [str(x) for x in about["lines"]] for name, about in registry.about.items()}
     rows = kernel_costs(functions, lines, dtype)
     buffers = {function.name: buffer_bytes(function, dtype) for function in functions}
-    if train is not None and optimizer is not None:
-        updates, buffers["train_step"] = update_costs(update_of(optimizer), unit, trained(unit, train), dtype)
+    if train is not None and program.optimizer is not None and program.update is not None:
+        with within(program.update.table):
+            update = formulas_of(program.optimizer, program.update)
+        updates, buffers["train_step"] = update_costs(update, unit, trained(unit, train), dtype)
         rows += updates
     report: dict[str, Any] = {
         "version": 1,

@@ -14,7 +14,7 @@ equality.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import is_
 from typing import Union
@@ -426,6 +426,15 @@ def rebuild(s: Scalar, below: Callable[[Scalar], Scalar], tensor: Callable[[Tens
     return s
 
 
+def with_reads(root: Scalar, change: Callable[[Read], Scalar]) -> Scalar:
+    """A formula with something else in the place of its reads, those in the places of other reads first."""
+    done: dict[Scalar, Scalar] = {}
+    for s in scalars(root):
+        new = rebuild(s, done.__getitem__)
+        done[s] = change(new) if isinstance(new, Read) else new
+    return done[root]
+
+
 def bodies(node: Node) -> tuple[Scalar, ...]:
     match node:
         case Comp():
@@ -509,3 +518,17 @@ def schedule(roots: tuple[Node, ...]) -> list[Node]:
             stack.append((node, True))
             stack.extend([(a, False) for a in reversed(arguments(node)) if id(a) not in done])
     return order
+
+
+def every_node(roots: Iterable[Node]) -> list[Node]:
+    """All nodes that the roots need, those inside scans too, each once, arguments first."""
+    found: dict[Node, None] = {}
+    stack: list[tuple[Node, bool]] = [(x, False) for x in reversed(schedule(tuple(roots)))]
+    while stack:
+        node, ready = stack.pop()
+        if ready or not isinstance(node, Scan):
+            found[node] = None
+        else:
+            stack.append((node, True))
+            stack.extend((x, False) for x in reversed(inside(node)[0]))
+    return list(found)

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Change, Substitute, keep
+from dslc.ir.rewrite import Change, keep
 from dslc.kernels.contract import appearance
 from dslc.kernels.stream import Roles, candidates, joint_roles
-from dslc.kernels.sums import every_node
+from dslc.passes.transform import Outputs, Transform, everything
 
 
-class Ordered(Substitute):
+class Ordered(Transform):
     """A graph in which tiles, and statistics of their rows, have their axes in the order of appearance."""
 
-    def __init__(self, roots: Sequence[ir.Tensor]) -> None:
-        super().__init__({}, everywhere=True)
-        order = every_node(list(roots))
-        fixed: set[ir.Node] = set(roots)
+    def __init__(self, outputs: Outputs) -> None:
+        super().__init__()
+        order = everything(outputs)
+        fixed: set[ir.Node] = set(outputs.values())
         for node in order:
             if not isinstance(node, ir.Comp):
                 fixed.update(ir.arguments(node))
@@ -80,6 +80,5 @@ def is_statistic(node: ir.Comp, tiles: dict[ir.Node, Roles]) -> bool:
     return {v for s in reads for v in appearance([s])} >= set(range(len(node.shape)))
 
 
-def ordered(roots: list[ir.Tensor]) -> list[ir.Tensor]:
-    pass_ = Ordered(roots)
-    return [pass_.tensor(x) for x in roots]
+def ordered(outputs: Outputs) -> dict[str, ir.Tensor]:
+    return Ordered(outputs).outputs(outputs)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Substitute
 from dslc.kernels.inline import Inlined, contraction
 from dslc.passes.products import Product, join, split
+from dslc.passes.transform import Outputs, Transform, with_body
 
 
 @dataclass(frozen=True)
@@ -158,21 +158,15 @@ def rewritten(s: ir.Op) -> ir.Scalar:
 # ---- passes ------------------------------------------------------------------------------------------
 
 
-class Normal(Substitute):
+class Normal(Transform):
     """A graph whose formulas have their constants in the standard places."""
 
     def __init__(self) -> None:
-        super().__init__({}, everywhere=True)
+        super().__init__()
         self.normal: dict[ir.Scalar, ir.Scalar] = {}
 
-    def _one(self, node: ir.Node) -> ir.Node:
-        new = super()._one(node)
-        if not isinstance(new, ir.Comp):
-            return new
-        body = self.scalar(new.body)
-        if body is new.body:
-            return new
-        return ir.comp(new.shape, body, new.op, new.reduced, new.name, new.span, new.dtype)
+    def visit(self, node: ir.Node) -> ir.Node:
+        return with_body(node, self.scalar(node.body)) if isinstance(node, ir.Comp) else node
 
     def scalar(self, root: ir.Scalar) -> ir.Scalar:
         for s in ir.scalars(root):
@@ -182,9 +176,8 @@ class Normal(Substitute):
         return self.normal[root]
 
 
-def normalised(roots: list[ir.Tensor]) -> list[ir.Tensor]:
-    pass_ = Normal()
-    return [pass_.tensor(x) for x in roots]
+def normalised(outputs: Outputs) -> dict[str, ir.Tensor]:
+    return Normal().outputs(outputs)
 
 
 class Multiples(Inlined):
@@ -197,6 +190,5 @@ class Multiples(Inlined):
         return isinstance(found.x, ir.Read) and not any(isinstance(p, ir.Data) for p in found.x.places)
 
 
-def unscaled(roots: list[ir.Tensor]) -> list[ir.Tensor]:
-    pass_ = Multiples(roots)
-    return [pass_.tensor(x) for x in roots]
+def unscaled(outputs: Outputs) -> dict[str, ir.Tensor]:
+    return Multiples(outputs).outputs(outputs)

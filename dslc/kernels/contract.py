@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Change, Substitute, keep
-from dslc.kernels.sums import every_node
+from dslc.ir.rewrite import Change, keep
 from dslc.passes import products
+from dslc.passes.transform import Outputs, Transform, everything
 from dslc.sizes import Size
 
 #: what a symbolic size counts for when costs are compared
@@ -40,18 +40,17 @@ class Factor:
     axes: frozenset[int]
 
 
-class Contracted(Substitute):
+class Contracted(Transform):
     """Every sum of products in binary steps."""
 
-    def __init__(self, roots: Sequence[ir.Tensor]) -> None:
-        super().__init__({}, everywhere=True)
-        self.order: dict[ir.Node, int] = {x: k for k, x in enumerate(every_node(list(roots)))}
+    def __init__(self, outputs: Outputs) -> None:
+        super().__init__()
+        self.order: dict[ir.Node, int] = {x: k for k, x in enumerate(everything(outputs))}
 
-    def _one(self, node: ir.Node) -> ir.Node:
-        new = super()._one(node)
-        if isinstance(new, ir.Comp) and new.op == "sum" and new.dtype not in ("i32", "i64", "bool"):
-            return self.summed(new)
-        return new
+    def visit(self, node: ir.Node) -> ir.Node:
+        if isinstance(node, ir.Comp) and node.op == "sum" and node.dtype not in ("i32", "i64", "bool"):
+            return self.summed(node)
+        return node
 
     def summed(self, node: ir.Comp) -> ir.Tensor:
         kept = len(node.shape)
@@ -109,9 +108,8 @@ class Contracted(Substitute):
         return tuple(self.order.get(x.tensor, -1) for x in ir.scalars(f.scalar) if isinstance(x, ir.Read))
 
 
-def contracted(roots: list[ir.Tensor]) -> list[ir.Tensor]:
-    pass_ = Contracted(roots)
-    return [pass_.tensor(x) for x in roots]
+def contracted(outputs: Outputs) -> dict[str, ir.Tensor]:
+    return Contracted(outputs).outputs(outputs)
 
 
 def factors(body: ir.Scalar, kept: int = 0) -> list[Factor]:

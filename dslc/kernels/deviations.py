@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Substitute
 from dslc.kernels.constants import number
 from dslc.kernels.sums import plain_variable
+from dslc.passes.transform import Outputs, Transform
 from dslc.sizes import Size, tidy
 
 
-class Deviations(Substitute):
+class Deviations(Transform):
     """A graph without sums of deviations, and without the terms that they are factors of."""
 
     def __init__(self) -> None:
-        super().__init__({}, everywhere=True)
+        super().__init__()
         self.nothing: set[ir.Node] = set()
 
     def _one(self, node: ir.Node) -> ir.Node:
@@ -116,6 +116,5 @@ def size_of(s: ir.Scalar) -> Size | float | None:
     return s.size if isinstance(s, ir.SizeOf) else number(s)
 
 
-def without_deviations(roots: list[ir.Tensor]) -> list[ir.Tensor]:
-    pass_ = Deviations()
-    return [pass_.tensor(x) for x in roots]
+def without_deviations(outputs: Outputs) -> dict[str, ir.Tensor]:
+    return Deviations().outputs(outputs)

@@ -15,11 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Change, Substitute, keep
+from dslc.ir.rewrite import Change, keep
 from dslc.kernels.contract import Factor, factors
 from dslc.kernels.sides import contraction_sides
 from dslc.kernels.stream import tile_roles
-from dslc.kernels.sums import every_node, plain_variable
+from dslc.kernels.sums import plain_variable
+from dslc.passes.transform import Outputs, Transform, everything
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,13 @@ class Stacked:
     step: ir.Step
 
 
-class Exchanged(Substitute):
+class Exchanged(Transform):
     """A graph in which sums over a long side of a tile are sums over its short axis, where that can be."""
 
-    def __init__(self, roots: list[ir.Tensor]) -> None:
-        super().__init__({}, everywhere=True)
+    def __init__(self, outputs: Outputs) -> None:
+        super().__init__()
         self.users: dict[ir.Node, list[ir.Comp]] = {}
-        order = every_node(roots)
+        order = everything(outputs)
         self.tiles = {x for x in order if tile_roles(x) is not None}
         for node in order:
             if isinstance(node, ir.Comp) and node.op == "sum":
@@ -190,6 +191,6 @@ def same_step(mine: ir.Place, theirs: ir.Place, stacked: Stacked | None) -> bool
     return mine.step.scan == stacked.scan.number and theirs.step is stacked.step and mine.offset == theirs.offset
 
 
-def exchanged(roots: list[ir.Tensor]) -> list[ir.Tensor]:
-    pass_ = Exchanged(roots)
-    return [pass_.tensor(x) for x in roots] if pass_.tiles else roots
+def exchanged(outputs: Outputs) -> dict[str, ir.Tensor]:
+    pass_ = Exchanged(outputs)
+    return pass_.outputs(outputs) if pass_.tiles else dict(outputs)

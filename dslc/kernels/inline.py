@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Change, Form, NotAffine, Substitute, compose
+from dslc.ir.rewrite import Change, Form, NotAffine, compose
 from dslc.kernels.contract import factors, typical
 from dslc.kernels.sides import contraction_sides
-from dslc.kernels.sums import every_node, plain_variable
+from dslc.kernels.sums import plain_variable
+from dslc.passes.transform import Outputs, Transform, everything, with_body
 from dslc.sizes import Size
 
 #: operations that cost about as much as an addition
@@ -107,18 +108,15 @@ def value_of(place: ir.Place) -> ir.Scalar:
     return Change({}).value(Form(place.terms, place.offset, place.divisor))
 
 
-class Inlined(Substitute):
+class Inlined(Transform):
     """A graph in which elementwise values stand where they are used, as far as that is worth it."""
 
-    def __init__(self, roots: Sequence[ir.Tensor], kept: frozenset[ir.Node] = frozenset()) -> None:
-        super().__init__({}, everywhere=True)
-        self.roots = frozenset(roots)
-        self.kept = kept
-        #: from a node as it is now to the node that it was
-        self.origin: dict[ir.Node, ir.Node] = {}
+    def __init__(self, outputs: Outputs) -> None:
+        super().__init__()
+        self.order = everything(outputs)
         self.users: dict[ir.Node, dict[ir.Node, None]] = {}
-        self.fixed: set[ir.Node] = set(roots)
-        for node in every_node(list(roots)):
+        self.fixed: set[ir.Node] = set(outputs.values())
+        for node in self.order:
             for a in ir.arguments(node):
                 self.users.setdefault(a, {})[node] = None
             if not isinstance(node, ir.Comp):
@@ -126,34 +124,16 @@ class Inlined(Substitute):
             if isinstance(node, ir.Scan):
                 self.fixed.update((*node.carries, *node.results, *node.starts))
 
-    def _one(self, node: ir.Node) -> ir.Node:
-        new = super()._one(node)
-        if isinstance(new, ir.Comp):
-            return self.comp(node, new)
-        return new
-
-    def comp(self, old: ir.Node, node: ir.Comp) -> ir.Tensor:
-        self.origin[node] = old
-        done: dict[ir.Scalar, ir.Scalar] = {}
-        changed = False
-        for s in ir.scalars(node.body):
-            made = ir.rebuild(s, lambda x: done[x])
-            if isinstance(made, ir.Read) and isinstance(made.tensor, ir.Comp):
-                put = self.inlined(made, node)
-                if put is not None:
-                    made, changed = put, True
-            done[s] = made
-        if not changed:
+    def visit(self, node: ir.Node) -> ir.Node:
+        if not isinstance(node, ir.Comp):
             return node
-        result = ir.comp(node.shape, done[node.body], node.op, node.reduced, node.name, node.span, node.dtype)
-        self.origin[result] = old
-        return result
+        user = node
+        return with_body(node, ir.with_reads(node.body, lambda s: self.inlined(s, user) or s))
 
     def inlined(self, s: ir.Read, user: ir.Comp) -> ir.Scalar | None:
         """The value that a read stands for, if it is to be computed in place."""
         node = s.tensor
-        assert isinstance(node, ir.Comp)
-        if node.op is not None or node in self.kept or not self.worth(node, user):
+        if not isinstance(node, ir.Comp) or node.op is not None or not self.worth(node, user):
             return None
         if s.outside is not None:
             return permuted(s, node)
@@ -189,16 +169,15 @@ class Inlined(Substitute):
         To compute such an entry again, as those of `exp(k[s, e] + w[t, s])`, costs less than a trip through memory:
         what it is made of is small, and at hand. A matrix product would compute it for each block of its other side.
         """
-        order = every_node(list(self.roots))
         reduced: set[ir.Node] = set()
-        for node in reversed(order):
+        for node in reversed(self.order):
             users = self.users.get(node, {})
             if isinstance(node, ir.Comp) and node.op is None and node not in self.fixed and users:
                 if all(u in reduced or (isinstance(u, ir.Comp) and u.op and not contraction_sides(u)) for u in users):
                     reduced.add(node)
         found: dict[ir.Node, float] = {}
-        compared = set().union(*(extremes(node) for node in order))
-        for node in order:
+        compared = set().union(*(extremes(node) for node in self.order))
+        for node in self.order:
             if node in reduced and node not in compared and isinstance(node, ir.Comp):
                 reads = [s.tensor for s in ir.scalars(node.body) if isinstance(s, ir.Read)]
                 of = max((found.get(x, entries(x.shape)) for x in reads), default=0.0)
@@ -267,6 +246,5 @@ def permuted(s: ir.Read, node: ir.Comp) -> ir.Scalar | None:
     return ir.intern(ir.Read(body.tensor, places, s.dtype, s.outside))
 
 
-def inlined(roots: list[ir.Tensor]) -> list[ir.Tensor]:
-    pass_ = Inlined(roots)
-    return [pass_.tensor(x) for x in roots]
+def inlined(outputs: Outputs) -> dict[str, ir.Tensor]:
+    return Inlined(outputs).outputs(outputs)

@@ -11,8 +11,8 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Substitute
 from dslc.kernels.sides import is_contraction
+from dslc.passes.transform import Outputs, Transform
 
 HALVES = ("f16", "bf16")
 #: floats that are what the module says
@@ -26,11 +26,11 @@ def narrow_input(node: ir.Input, half: str) -> ir.Input:
     return node
 
 
-class Narrowed(Substitute):
+class Narrowed(Transform):
     """A graph whose nodes have the dtypes that they are kept in."""
 
     def __init__(self, half: str, roots: Collection[ir.Node], exact: Collection[ir.Node]) -> None:
-        super().__init__({}, everywhere=True)
+        super().__init__()
         self.half = half
         self.roots = {sourced(x) for x in roots}
         self.exact = {sourced(x) for x in exact}
@@ -39,11 +39,8 @@ class Narrowed(Substitute):
     def carried_exactly(self, roots: Collection[ir.Node]) -> set[tuple[int, int]]:
         """What scans carry in float32, as it is also a result that stays in float32; it starts in float32, too."""
         found: set[tuple[int, int]] = set()
-        waiting = list(ir.schedule(tuple(roots)))
-        while waiting:
-            node = waiting.pop()
+        for node in reversed(ir.every_node(roots)):
             if isinstance(node, ir.Scan):
-                waiting += ir.inside(node)[0]
                 for place, (start, carry) in enumerate(zip(node.starts, node.carries, strict=True)):
                     if sourced(carry) in self.exact:
                         found.add((node.number, place))
@@ -90,7 +87,6 @@ def sourced(node: ir.Node) -> ir.Node:
             return node
 
 
-def narrowed(roots: list[ir.Tensor], half: str, exact: Collection[int] = ()) -> list[ir.Tensor]:
-    """The roots with the dtypes that all nodes are kept in; those with the numbers `exact` stay in float32."""
-    pass_ = Narrowed(half, roots, [roots[k] for k in exact])
-    return [pass_.tensor(x) for x in roots]
+def narrowed(outputs: Outputs, half: str, exact: Collection[str] = ()) -> dict[str, ir.Tensor]:
+    """The results with the dtypes that all nodes are kept in; those called `exact` stay in float32."""
+    return Narrowed(half, outputs.values(), [outputs[k] for k in exact]).outputs(outputs)

@@ -18,20 +18,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Change, NotAffine, Substitute, keep, zero
+from dslc.ir.rewrite import Change, NotAffine, keep, zero
 from dslc.kernels.contract import factors
 from dslc.kernels.inline import Put
 from dslc.kernels.stream import candidates, tile_roles, tiles_of
-from dslc.kernels.sums import every_node, plain_variable
+from dslc.kernels.sums import plain_variable
+from dslc.passes.transform import Outputs, Transform, everything, with_body
 from dslc.sizes import Size, tidy
 
 
-class Picked(Substitute):
+class Picked(Transform):
     """A graph in which long matrices are read as a whole, or not at all."""
 
-    def __init__(self, roots: Sequence[ir.Tensor], only: frozenset[ir.Node] | None = None) -> None:
-        super().__init__({}, everywhere=True)
-        order = every_node(list(roots))
+    def __init__(self, outputs: Outputs, only: frozenset[ir.Node] | None = None) -> None:
+        super().__init__()
+        order = everything(outputs)
         self.roles = candidates(order)
         #: the matrices that a map is made of
         self.made_of: dict[ir.Node, frozenset[ir.Node]] = {}
@@ -59,18 +60,8 @@ class Picked(Substitute):
     def picked(self, node: ir.Comp) -> ir.Tensor | None:
         """A formula that reads short sums instead of entries of long matrices."""
         sizes = (*node.shape, *node.reduced)
-        done: dict[ir.Scalar, ir.Scalar] = {}
-        changed = False
-        for s in ir.scalars(node.body):
-            made = ir.rebuild(s, lambda x: done[x])
-            if isinstance(made, ir.Read) and self.is_pick(made):
-                entry = self.entry(made, sizes)
-                if entry is not None:
-                    made, changed = entry, True
-            done[s] = made
-        if not changed:
-            return None
-        return ir.comp(node.shape, done[node.body], node.op, node.reduced, node.name, node.span, node.dtype)
+        body = ir.with_reads(node.body, lambda s: (self.entry(s, sizes) if self.is_pick(s) else None) or s)
+        return None if body is node.body else with_body(node, body)
 
     def is_pick(self, s: ir.Read) -> bool:
         """Does a read take few entries of a matrix, at places that are data?"""
@@ -91,17 +82,11 @@ class Picked(Substitute):
             body = Put(dict(enumerate(s.places)), node.shape).scalar(node.body)
         except NotAffine:
             return None
-        done: dict[ir.Scalar, ir.Scalar] = {}
-        for x in ir.scalars(body):
-            made = ir.rebuild(x, lambda y: done[y])
-            if isinstance(made, ir.Read) and made.tensor in self.roles:
-                entry = self.entry(made, sizes)
-                if entry is None:
-                    return None
-                made = entry
-            done[x] = made
+        body = ir.with_reads(body, lambda x: (self.entry(x, sizes) if x.tensor in self.roles else None) or x)
+        if any(isinstance(x, ir.Read) and x.tensor in self.roles for x in ir.scalars(body)):
+            return None
         self.touched |= self.made_of[node]
-        return ir.cast(done[body], s.dtype)
+        return ir.cast(body, s.dtype)
 
     def short_sum(self, s: ir.Read, tile: ir.Comp, sizes: Sequence[Size]) -> ir.Scalar:
         """One entry of a sum of products, as a sum of its own over the variables that its places have."""
@@ -165,14 +150,9 @@ class Picked(Substitute):
         return made if None not in variables and len(set(variables)) == len(variables) else None
 
 
-def picked(roots: list[ir.Tensor]) -> list[ir.Tensor]:
+def picked(outputs: Outputs) -> dict[str, ir.Tensor]:
     """The same results, with fewer long matrices in memory."""
-    trial = Picked(roots)
-    made = [trial.tensor(x) for x in roots]
-    if not trial.touched:
-        return roots
-    kept = frozenset(trial.touched & tiles_of(made).keys())
-    if not kept:
-        return roots
-    final = Picked(roots, kept)
-    return [final.tensor(x) for x in roots]
+    trial = Picked(outputs)
+    made = trial.outputs(outputs)
+    kept = frozenset(trial.touched & tiles_of(made.values()).keys()) if trial.touched else frozenset()
+    return Picked(outputs, kept).outputs(outputs) if kept else dict(outputs)

@@ -1,4 +1,4 @@
-"""From results in the IR to the steps that compute them: the passes in their order."""
+"""From a program to the steps that compute it: the passes for kernels in their order."""
 
 from __future__ import annotations
 
@@ -15,23 +15,43 @@ from dslc.kernels.group import scheduled
 from dslc.kernels.inline import inlined
 from dslc.kernels.narrow import HALVES, narrowed
 from dslc.kernels.picks import picked
-from dslc.kernels.recompute import recomputed
+from dslc.kernels.recompute import recompute
 from dslc.kernels.sink import sunk
 from dslc.kernels.stream import streamed
 from dslc.kernels.sums import as_comprehensions, joined_scans
+from dslc.passes.transform import Outputs, Pass, Stages, run_passes
 
-PASSES = (
-    as_comprehensions, joined_scans, without_deviations, normalised, unscaled, ordered, contracted, exchanged,
-    recomputed, sunk, joined_scans, picked, streamed, normalised, contracted, inlined, normalised,
-)  # fmt: skip
+#: after those of `dslc/pipeline.py`
+PASSES: dict[str, Pass] = {
+    "as comprehensions": as_comprehensions,
+    "join scans": joined_scans,
+    "drop more deviations": without_deviations,
+    "place constants": normalised,
+    "read multiples": unscaled,
+    "order axes": ordered,
+    "contract": contracted,
+    "exchange sums": exchanged,
+    "recompute": recompute,
+    "sink sums": sunk,
+    "join scans again": joined_scans,
+    "pick entries": picked,
+    "stream": streamed,
+    "place constants again": normalised,
+    "contract again": contracted,
+    "inline into kernels": inlined,
+    "place constants at last": normalised,
+}
 
 
 def prepared(
-    roots: list[ir.Tensor], dtype: str = "f32", exact: Collection[int] = ()
-) -> tuple[list[ir.Tensor], list[Step]]:
-    """The roots after all passes, and the steps in order; `exact` roots are never kept in 16 bits."""
-    for pass_ in PASSES:
-        roots = pass_(roots)
+    outputs: Outputs, dtype: str = "f32", exact: Collection[str] = (), stages: Stages | None = None
+) -> tuple[dict[str, ir.Tensor], list[Step]]:
+    """The program after all passes, and the steps in order; `exact` results are never kept in 16 bits.
+
+    `stages` gets the program after each pass.
+    """
+    passes = dict(PASSES)
     if dtype in HALVES:
-        roots = narrowed(roots, dtype, exact)
-    return roots, scheduled(roots)
+        passes["narrow"] = lambda x: narrowed(x, dtype, exact)
+    found = run_passes(outputs, passes, [] if stages is None else stages)
+    return found, scheduled(list(found.values()))

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from dslc.autodiff.reverse import COSTLY
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Substitute
 from dslc.kernels.stream import candidates
-from dslc.kernels.sums import every_node
+from dslc.passes.transform import Outputs, Transform, everything
 from dslc.passes.unread import drop_unread
 
 #: what is computed again rather than kept has at most this many
@@ -73,10 +72,10 @@ def is_cheap(node: ir.Tensor, scan: ir.Scan, tiles: Collection[ir.Node]) -> bool
     )
 
 
-class Recomputed(Substitute):
-    def __init__(self, roots: list[ir.Tensor], also_cheap: bool = False) -> None:
-        super().__init__({}, everywhere=True)
-        order = every_node(roots)
+class Recomputed(Transform):
+    def __init__(self, outputs: Outputs, also_cheap: bool = False) -> None:
+        super().__init__()
+        order = everything(outputs)
         tiles: set[ir.Node] = set(candidates(order))
         layers = [x for x in order if isinstance(x, ir.Scan) and x.kind == "layers"]
         for scan in layers if also_cheap else ():
@@ -157,9 +156,12 @@ class Recomputed(Substitute):
         return made
 
 
-def recomputed(roots: list[ir.Tensor], also_cheap: bool = False) -> list[ir.Tensor]:
+def recompute(outputs: Outputs, also_cheap: bool = False) -> dict[str, ir.Tensor]:
     """The same results; `also_cheap`: what a few operations give is not saved, either."""
-    pass_ = Recomputed(roots, also_cheap)
-    if not pass_.plans:
-        return roots
-    return list(drop_unread({str(k): pass_.tensor(x) for k, x in enumerate(roots)}).values())
+    pass_ = Recomputed(outputs, also_cheap)
+    return drop_unread(pass_.outputs(outputs)) if pass_.plans else dict(outputs)
+
+
+def recomputed(roots: list[ir.Tensor], also_cheap: bool = False) -> list[ir.Tensor]:
+    """The same for results without names."""
+    return list(recompute({str(k): x for k, x in enumerate(roots)}, also_cheap).values())

@@ -10,18 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Change, Substitute, keep
+from dslc.ir.rewrite import Change, keep
+from dslc.passes.transform import Outputs, Transform
 
 
-class Sunk(Substitute):
-    def __init__(self) -> None:
-        super().__init__({}, everywhere=True)
-
-    def _one(self, node: ir.Node) -> ir.Node:
-        new = super()._one(node)
-        if isinstance(new, ir.Part) and isinstance(new.of, ir.Scan) and new.number < len(new.of.results):
-            return after(new.of, new.of.results[new.number], new)
-        return new
+class Sunk(Transform):
+    def visit(self, node: ir.Node) -> ir.Node:
+        if isinstance(node, ir.Part) and isinstance(node.of, ir.Scan) and node.number < len(node.of.results):
+            return after(node.of, node.of.results[node.number], node)
+        return node
 
 
 def after(scan: ir.Scan, result: ir.Tensor, part: ir.Part) -> ir.Tensor:
@@ -56,6 +53,5 @@ def after(scan: ir.Scan, result: ir.Tensor, part: ir.Part) -> ir.Tensor:
     return ir.comp(shape, body, result.op, result.reduced, result.name, result.span, result.dtype)
 
 
-def sunk(roots: list[ir.Tensor]) -> list[ir.Tensor]:
-    pass_ = Sunk()
-    return [pass_.tensor(x) for x in roots]
+def sunk(outputs: Outputs) -> dict[str, ir.Tensor]:
+    return Sunk().outputs(outputs)

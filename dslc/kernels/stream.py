@@ -7,14 +7,15 @@ formulas of those that read them; what remains are the tiles themselves and the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from dslc.ir import nodes as ir
 from dslc.kernels.form import LONGEST_ROW
 from dslc.kernels.inline import Inlined, spreads
 from dslc.kernels.sides import contraction_sides
-from dslc.kernels.sums import every_node, plain_variable
+from dslc.kernels.sums import plain_variable
+from dslc.passes.transform import Outputs
 from dslc.sizes import Size
 
 #: sums within a tile are no longer than this
@@ -105,9 +106,9 @@ def candidates(order: Sequence[ir.Node]) -> dict[ir.Node, Roles]:
     return tiles
 
 
-def tiles_of(roots: Sequence[ir.Tensor]) -> dict[ir.Node, Roles]:
+def tiles_of(roots: Collection[ir.Tensor]) -> dict[ir.Node, Roles]:
     """The tiles that need not be stored: all that read them are such tiles too, or reduce them."""
-    order = every_node(list(roots))
+    order = ir.every_node(roots)
     tiles = candidates(order)
     fixed = set(roots)
     users: dict[ir.Node, list[ir.Node]] = {}
@@ -172,9 +173,9 @@ def ending(node: ir.Node, tiles: dict[ir.Node, Roles]) -> Ending | None:
 class Streamed(Inlined):
     """A graph in which maps of tiles stand in the formulas that read them."""
 
-    def __init__(self, roots: Sequence[ir.Tensor]) -> None:
-        super().__init__(roots)
-        self.tiles = tiles_of(roots)
+    def __init__(self, outputs: Outputs) -> None:
+        super().__init__(outputs)
+        self.tiles = tiles_of(outputs.values())
 
     def worth(self, node: ir.Comp, user: ir.Comp) -> bool:
         old, reader = (self.origin.get(x, x) for x in (node, user))
@@ -183,6 +184,5 @@ class Streamed(Inlined):
         return old in self.tiles and tile_roles(old) is None
 
 
-def streamed(roots: list[ir.Tensor]) -> list[ir.Tensor]:
-    pass_ = Streamed(roots)
-    return [pass_.tensor(x) for x in roots]
+def streamed(outputs: Outputs) -> dict[str, ir.Tensor]:
+    return Streamed(outputs).outputs(outputs)

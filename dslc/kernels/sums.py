@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Change, Form, Substitute, keep, zero
+from dslc.ir.rewrite import Change, Form, keep, zero
+from dslc.passes.transform import Outputs, Transform, everything
 from dslc.sizes import Size
 
 
-class AsComprehensions(Substitute):
+class AsComprehensions(Transform):
     """A graph without scatters to small targets, Fourier transforms and custom derivatives."""
-
-    def __init__(self) -> None:
-        super().__init__({}, everywhere=True)
 
     def _one(self, node: ir.Node) -> ir.Node:
         if isinstance(node, ir.Part) and isinstance(node.of, ir.Custom):
@@ -26,9 +24,8 @@ class AsComprehensions(Substitute):
         return new
 
 
-def as_comprehensions(roots: list[ir.Tensor]) -> list[ir.Tensor]:
-    pass_ = AsComprehensions()
-    return [pass_.tensor(x) for x in roots]
+def as_comprehensions(outputs: Outputs) -> dict[str, ir.Tensor]:
+    return AsComprehensions().outputs(outputs)
 
 
 # ---- scatter -----------------------------------------------------------------------------------------
@@ -175,33 +172,13 @@ def fourier_part(node: ir.Along, number: int, args: tuple[ir.Tensor, ...]) -> ir
 # ---- scans -------------------------------------------------------------------------------------------
 
 
-def every_node(roots: list[ir.Tensor]) -> list[ir.Node]:
-    """All nodes, those inside scans too, arguments first."""
-    found: dict[ir.Node, None] = {}
-    for node in ir.schedule(tuple(roots)):
-        if isinstance(node, ir.Scan):
-            for x in _inner(node):
-                found[x] = None
-        found[node] = None
-    return list(found)
-
-
-def _inner(scan: ir.Scan) -> list[ir.Node]:
-    out: list[ir.Node] = []
-    for x in ir.inside(scan)[0]:
-        if isinstance(x, ir.Scan):
-            out += _inner(x)
-        out.append(x)
-    return out
-
-
-class Joined(Substitute):
+class Joined(Transform):
     """Scans of one recurrence that differ in the results that they stack become one; unread results go."""
 
-    def __init__(self, roots: list[ir.Tensor]) -> None:
-        super().__init__({}, everywhere=True)
+    def __init__(self, outputs: Outputs) -> None:
+        super().__init__()
         self.wanted: dict[tuple[object, ...], list[ir.Tensor]] = {}
-        for node in (*every_node(roots), *roots):
+        for node in everything(outputs):
             if isinstance(node, ir.Part) and isinstance(node.of, ir.Scan) and node.number < len(node.of.results):
                 results = self.wanted.setdefault(self.key(node.of), [])
                 if node.of.results[node.number] not in results:
@@ -225,6 +202,5 @@ class Joined(Substitute):
         return super()._one(node)
 
 
-def joined_scans(roots: list[ir.Tensor]) -> list[ir.Tensor]:
-    pass_ = Joined(roots)
-    return [pass_.tensor(x) for x in roots]
+def joined_scans(outputs: Outputs) -> dict[str, ir.Tensor]:
+    return Joined(outputs).outputs(outputs)

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Substitute
 
 #: a program: named results
 Outputs = Mapping[str, ir.Tensor]
+Pass = Callable[[Outputs], dict[str, ir.Tensor]]
+#: a program after each pass, by the name of the pass
+Stages = list[tuple[str, dict[str, ir.Tensor]]]
+
+
+def run_passes(outputs: Outputs, passes: Mapping[str, Pass], stages: Stages) -> dict[str, ir.Tensor]:
+    """The program after all passes; `stages` gets that after each."""
+    found = dict(outputs)
+    for name, each in passes.items():
+        found = each(found)
+        stages.append((name, found))
+    return found
 
 
 class Transform(Substitute):
@@ -33,7 +45,9 @@ class Transform(Substitute):
         """Take notice of a node that is not changed."""
 
     def _one(self, node: ir.Node) -> ir.Node:
-        new = self.visit(super()._one(node))
+        made = super()._one(node)
+        self.origin.setdefault(made, node)
+        new = self.visit(made)
         if isinstance(node, ir.Comp) and node.name and isinstance(new, ir.Comp) and not new.name:
             object.__setattr__(new, "name", node.name)  # a part that is all that is left of a value
         self.origin.setdefault(new, node)
@@ -50,13 +64,6 @@ def with_body(node: ir.Comp, body: ir.Scalar) -> ir.Tensor:
     )  # fmt: skip
 
 
-def everything(outputs: Mapping[str, ir.Node]) -> Iterator[ir.Node]:
+def everything(outputs: Mapping[str, ir.Node]) -> list[ir.Node]:
     """All nodes of a program, arguments first, those inside scans too."""
-    return _all(ir.schedule(tuple(outputs.values())))
-
-
-def _all(order: Sequence[ir.Node]) -> Iterator[ir.Node]:
-    for node in order:
-        if isinstance(node, ir.Scan):
-            yield from _all(ir.inside(node)[0])
-        yield node
+    return ir.every_node(outputs.values())

@@ -18,6 +18,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.contracting import Contracting, as_product
 from dslc.ir.interpret import Array, Interpreter
 from dslc.kernels.prepare import PASSES
+from dslc.passes.transform import run_passes
 from dslc.pipeline import EARLY, trained
 from dslc.source import Span
 from dslc.verification.backends import Loaded
@@ -148,11 +149,7 @@ class Subject:
             return [defined(*each, without) for each in zip(found, moved(self.stable(mode)), strict=True)]
 
         def other() -> list[dict[str, Array]]:
-            stable = self.stable(mode)
-            roots = list(stable.values())
-            for each in PASSES:
-                roots = each(roots)
-            return moved(dict(zip(stable, roots, strict=True)))
+            return moved(run_passes(self.stable(mode), PASSES, []))
 
         return Wanted(exact, near, other if self.dtype in HALVES else None)
 
@@ -233,7 +230,7 @@ def largest_grid(roots: tuple[ir.Tensor, ...], sizes: Mapping[str, int], product
     """The number of elements of the largest array over all indices of a value, with or without products of tensors."""
     machine = Contracting({}, sizes)
     largest = 0
-    for node in all_nodes(roots):
+    for node in ir.every_node(roots):
         if not products and as_product(node) is not None:
             continue
         ranges = (*node.shape, *node.reduced) if isinstance(node, ir.Comp) else getattr(node, "ranges", ())
@@ -247,18 +244,6 @@ def too_large(roots: tuple[ir.Tensor, ...], sizes: Mapping[str, int]) -> bool:
     inputs = (x for x in ir.schedule(roots) if isinstance(x, ir.Input))
     held = sum(float(np.prod(machine.shape(x.shape), dtype=float)) for x in inputs)
     return held > MOST_ELEMENTS / 4 or largest_grid(roots, sizes) > MOST_ELEMENTS
-
-
-def all_nodes(roots: tuple[ir.Tensor, ...]) -> list[ir.Node]:
-    """The nodes that results need, those inside scans too."""
-    found: list[ir.Node] = []
-    stack = list(ir.schedule(roots))
-    while stack:
-        node = stack.pop()
-        found.append(node)
-        if isinstance(node, ir.Scan):
-            stack += ir.inside(node)[0]
-    return found
 
 
 # ---- comparing -----------------------------------------------------------------------------------------
@@ -290,7 +275,7 @@ def largest_of(x: Any) -> float:
 
 def tolerance(roots: tuple[ir.Tensor, ...]) -> float:
     """How far a module may be from the interpreter, which rounds nothing but what a spec has in 16 bits."""
-    nodes = all_nodes(roots)
+    nodes = ir.every_node(roots)
     if rounds(roots):
         return HALF
     drawn = any(isinstance(s, ir.Rand) for x in nodes for b in ir.bodies(x) for s in ir.scalars(b))
@@ -299,7 +284,7 @@ def tolerance(roots: tuple[ir.Tensor, ...]) -> float:
 
 def rounds(roots: tuple[ir.Tensor, ...]) -> bool:
     """Whether a spec keeps values in 16 bits: steps of its loss, not slopes, are what small differences find."""
-    return any(getattr(x, "dtype", "") in ("f16", "bf16") for x in all_nodes(roots))
+    return any(getattr(x, "dtype", "") in ("f16", "bf16") for x in ir.every_node(roots))
 
 
 #: why there are no differences to compare with
@@ -457,7 +442,7 @@ class Held:
 
 def by_hand(roots: tuple[ir.Tensor, ...]) -> Span | None:
     """Where a derivative is written by hand, if one is: it need not be the true one."""
-    for node in all_nodes(roots):
+    for node in ir.every_node(roots):
         if isinstance(node, ir.Part) and isinstance(node.of, ir.Custom):
             if not isinstance(node.of.rule, ir.Apart | ir.Recompute):
                 return node.span
@@ -502,7 +487,7 @@ def differences(subject: Subject, loaded: Loaded) -> Check:
 
 def stops(roots: tuple[ir.Tensor, ...]) -> bool:
     """Whether a spec stops gradients, so that they are not the slopes of its loss."""
-    bodies = (b for x in all_nodes(roots) for b in ir.bodies(x))
+    bodies = (b for x in ir.every_node(roots) for b in ir.bodies(x))
     return any(isinstance(s, ir.Op) and s.name == "stop_grad" for b in bodies for s in ir.scalars(b))
 
 
@@ -532,10 +517,7 @@ def second_order(subject: Subject) -> Check:
         return Check("interpreter", name, None, HALF, STEPPED)
     if not np.isfinite(subject.loss()):
         return Check("interpreter", name, None, DIFFERENCES, f"the loss is {subject.loss()}")
-    program: dict[str, ir.Tensor] = {"loss": unit.outputs["loss"]}
-    for each in EARLY.values():
-        program = each(program)
-    loss = program["loss"]
+    loss = run_passes({"loss": unit.outputs["loss"]}, EARLY, [])["loss"]
     names = trained(unit, subject.train)
     rng = np.random.default_rng(subject.seed + 2)
     directions: dict[str, Array] = {n: np.asarray(rng.standard_normal(values[n].shape)) for n in names}

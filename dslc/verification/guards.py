@@ -44,7 +44,7 @@ def at_guards(subject: checks.Subject, loaded: Loaded) -> list[checks.Check]:
 def guards(roots: tuple[ir.Tensor, ...]) -> dict[str, float]:
     """The float inputs that a program compares with a number, and that number."""
     found: dict[str, float] = {}
-    for node in checks.all_nodes(roots):
+    for node in ir.every_node(roots):
         for body in ir.bodies(node):
             for s in ir.scalars(body):
                 match s:
