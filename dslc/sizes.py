@@ -87,6 +87,15 @@ def is_known(size: Size) -> bool:
     return isinstance(size, int)
 
 
+def estimate(size: Size, unknown: int = 64) -> float:
+    """A size as a number, for comparing costs: what it is where all symbols have the same value.
+
+    >>> estimate(symbol("N") + 1)
+    65.0
+    """
+    return float(size) if isinstance(size, int) else float(size.subs(dict.fromkeys(size.free_symbols, unknown)))
+
+
 def floor_div(a: Size, b: Size) -> Size:
     if isinstance(a, int) and isinstance(b, int):
         return a // b

@@ -30,8 +30,7 @@ from dslc.backends.numpy.text import (
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import is_zero
 from dslc.passes.products import variables
-from dslc.passes.sums import estimate
-from dslc.sizes import Size, tidy
+from dslc.sizes import Size, estimate, tidy
 
 if TYPE_CHECKING:
     from dslc.backends.numpy.lower import Lowering

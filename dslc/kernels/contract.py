@@ -7,28 +7,22 @@ are one node.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
 from dslc.passes import products
 from dslc.passes.transform import Outputs, Transform, everything
-from dslc.sizes import Size
+from dslc.sizes import Size, estimate
 
 #: what a symbolic size counts for when costs are compared
 TYPICAL = 256
 
 
-def typical(size: Size) -> float:
-    """A number for a size: itself, or what it is for symbols of a typical value.
-
-    >>> typical(12)
-    12.0
-    """
-    if isinstance(size, int):
-        return float(size)
-    return max(1.0, float(size.subs(dict.fromkeys(size.free_symbols, TYPICAL))))
+def entries(shape: Iterable[Size]) -> float:
+    """About how many entries a tensor has."""
+    return math.prod(max(1.0, estimate(size, TYPICAL)) for size in shape)
 
 
 @dataclass(frozen=True)
@@ -208,8 +202,8 @@ def best_pair(parts: list[Factor], kept: int, sizes: tuple[Size, ...]) -> tuple[
             later = frozenset(range(kept)).union(*others)
             if union <= later:
                 continue
-            result = math.prod(typical(sizes[v]) for v in union & later)
-            work = math.prod(typical(sizes[v]) for v in union)
+            result = entries(sizes[v] for v in union & later)
+            work = entries(sizes[v] for v in union)
             rest = best_rest(parts, i, j, union & later, kept, sizes)
             key = (work + rest, result)
             if best is None or key < best[0]:
@@ -220,7 +214,7 @@ def best_pair(parts: list[Factor], kept: int, sizes: tuple[Size, ...]) -> tuple[
 def best_rest(parts: list[Factor], i: int, j: int, made: frozenset[int], kept: int, sizes: tuple[Size, ...]) -> float:
     """The work that is left after a pair, when the rest is multiplied at once."""
     axes = made.union(*(f.axes for k, f in enumerate(parts) if k not in (i, j)))
-    return math.prod(typical(sizes[v]) for v in axes)
+    return entries(sizes[v] for v in axes)
 
 
 def appearance(scalars: Sequence[ir.Scalar]) -> list[int]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, NotAffine, compose
-from dslc.kernels.contract import factors, typical
+from dslc.kernels.contract import entries, factors
 from dslc.kernels.sides import contraction_sides
 from dslc.kernels.sums import plain_variable
 from dslc.passes.transform import Outputs, Transform, everything, with_body
@@ -202,14 +202,6 @@ def spreads(node: ir.Comp) -> bool:
     """Has a map many more entries than all that it reads?"""
     own = entries(node.shape)
     return all(SPREAD * entries(s.tensor.shape) <= own for s in ir.scalars(node.body) if isinstance(s, ir.Read))
-
-
-def entries(shape: Sequence[Size]) -> float:
-    """About how many entries a tensor has."""
-    count = 1.0
-    for size in shape:
-        count *= typical(size)
-    return count
 
 
 def has_many(s: ir.Read) -> bool:

@@ -55,11 +55,7 @@ def linear(scan: ir.Scan, members: Mapping[ir.Node, Member]) -> Linear | None:
 
 def put_in(body: ir.Scalar, values: Mapping[ir.Node, ir.Scalar]) -> ir.Scalar:
     """A formula with the formulas of what it reads in their place: all of them range over the same variables."""
-    new: dict[ir.Scalar, ir.Scalar] = {}
-    for s in ir.scalars(body):
-        made = ir.rebuild(s, lambda x: new[x])
-        new[s] = values[made.tensor] if isinstance(made, ir.Read) and made.tensor in values else made
-    return new[body]
+    return ir.with_reads(body, lambda s: values.get(s.tensor, s))
 
 
 def affine(root: ir.Scalar, scan: int) -> Form | None:

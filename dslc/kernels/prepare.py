@@ -8,7 +8,6 @@ from dslc.ir import nodes as ir
 from dslc.kernels.axes import ordered
 from dslc.kernels.constants import normalised, unscaled
 from dslc.kernels.contract import contracted
-from dslc.kernels.deviations import without_deviations
 from dslc.kernels.exchange import exchanged
 from dslc.kernels.form import Step
 from dslc.kernels.group import scheduled
@@ -18,14 +17,14 @@ from dslc.kernels.picks import picked
 from dslc.kernels.recompute import recompute
 from dslc.kernels.sink import sunk
 from dslc.kernels.stream import streamed
-from dslc.kernels.sums import as_comprehensions, joined_scans
+from dslc.kernels.sums import as_comprehensions
+from dslc.passes.merge_scans import merge_read
 from dslc.passes.transform import Outputs, Pass, Stages, run_passes
 
 #: after those of `dslc/pipeline.py`
 PASSES: dict[str, Pass] = {
     "as comprehensions": as_comprehensions,
-    "join scans": joined_scans,
-    "drop more deviations": without_deviations,
+    "join scans": merge_read,
     "place constants": normalised,
     "read multiples": unscaled,
     "order axes": ordered,
@@ -33,7 +32,7 @@ PASSES: dict[str, Pass] = {
     "exchange sums": exchanged,
     "recompute": recompute,
     "sink sums": sunk,
-    "join scans again": joined_scans,
+    "join scans again": merge_read,
     "pick entries": picked,
     "stream": streamed,
     "place constants again": normalised,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from dslc.autodiff.reverse import COSTLY
 from dslc.ir import nodes as ir
 from dslc.kernels.stream import candidates
-from dslc.passes.transform import Outputs, Transform, everything
+from dslc.passes.transform import Outputs, Transform, everything, with_body
 from dslc.passes.unread import drop_unread
 
 #: what is computed again rather than kept has at most this many
@@ -103,19 +103,18 @@ class Recomputed(Transform):
 
     def rewritten(self, root: ir.Scalar) -> ir.Scalar:
         """A formula that reads tiles computed again instead of stacked ones."""
-        done: dict[ir.Scalar, ir.Scalar] = {}
-        for s in ir.scalars(root):
-            new = ir.rebuild(s, lambda x: done[x])
-            if isinstance(new, ir.Read) and isinstance(new.tensor, ir.Part) and new.tensor.of in self.plans:
-                plan = self.plans[new.tensor.of]
-                first = new.places[0] if new.places else None
-                number = new.tensor.number
-                if number < len(plan.scan.results) and isinstance(first, ir.At) and first.offset == 0:
-                    tile = plan.scan.results[number]
-                    if tile in plan.tiles:
-                        new = ir.read(self.lifted(plan, tile, first.step), new.places[1:], new.outside)
-            done[s] = new
-        return done[root]
+
+        def again(s: ir.Read) -> ir.Scalar:
+            if not isinstance(s.tensor, ir.Part) or s.tensor.of not in self.plans:
+                return s
+            plan, number = self.plans[s.tensor.of], s.tensor.number
+            first = s.places[0] if s.places else None
+            if number >= len(plan.scan.results) or not isinstance(first, ir.At) or first.offset != 0:
+                return s
+            tile = plan.scan.results[number]
+            return ir.read(self.lifted(plan, tile, first.step), s.places[1:], s.outside) if tile in plan.tiles else s
+
+        return ir.with_reads(root, again)
 
     def lifted(self, plan: Plan, tile: ir.Node, step: ir.Step) -> ir.Tensor:
         """A tile of the scan's body at the step of another scan."""
@@ -126,27 +125,21 @@ class Recomputed(Transform):
             def place(p: ir.Place) -> ir.Place:
                 return ir.intern(ir.At(step, p.offset)) if isinstance(p, ir.At) and p.step.scan == own else p
 
-            done: dict[ir.Scalar, ir.Scalar] = {}
-            for s in ir.scalars(tile.body):
-                new = ir.rebuild(s, lambda x: done[x])
-                if isinstance(new, ir.Read):
-                    tensor = new.tensor
-                    places = tuple(place(p) for p in new.places)
-                    if is_number(tensor) and isinstance(tensor, ir.Step) and tensor.scan == own:
-                        tensor = step
-                    elif tensor in plan.inner and (tensor in plan.tiles or ir.slice_of_input(tensor)):
-                        tensor = self.lifted(plan, tensor, step)
-                    elif tensor in plan.inner:
-                        number = plan.results.index(tensor)
-                        shape = (plan.scan.length, *tensor.shape)
-                        name = getattr(tensor, "name", "")
-                        tensor = ir.intern(ir.Part(plan.scan, number, tensor.dtype, shape, name))
-                        tensor = self.appended(plan, tensor)
-                        places = (ir.intern(ir.At(step)), *places)
-                    new = ir.intern(ir.Read(tensor, places, new.dtype, new.outside))
-                done[s] = new
-            body = done[tile.body]
-            self.again[tile, step] = ir.comp(tile.shape, body, tile.op, tile.reduced, tile.name, tile.span, tile.dtype)
+            def there(s: ir.Read) -> ir.Scalar:
+                tensor = s.tensor
+                places = tuple(place(p) for p in s.places)
+                if is_number(tensor) and isinstance(tensor, ir.Step) and tensor.scan == own:
+                    tensor = step
+                elif tensor in plan.inner and (tensor in plan.tiles or ir.slice_of_input(tensor)):
+                    tensor = self.lifted(plan, tensor, step)
+                elif tensor in plan.inner:
+                    shape = (plan.scan.length, *tensor.shape)
+                    part = ir.Part(plan.scan, plan.results.index(tensor), tensor.dtype, shape, tensor.name)
+                    tensor = self.appended(plan, ir.intern(part))
+                    places = (ir.intern(ir.At(step)), *places)
+                return ir.intern(ir.Read(tensor, places, s.dtype, s.outside))
+
+            self.again[tile, step] = with_body(tile, ir.with_reads(tile.body, there))
         return self.again[tile, step]
 
     def appended(self, plan: Plan, part: ir.Part) -> ir.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dslc.ir import nodes as ir
-from dslc.kernels.contract import factors, product, typical
+from dslc.kernels.contract import entries, factors, product
 from dslc.kernels.sums import plain_variable
 
 Sides = tuple[ir.Scalar, ir.Scalar, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -53,8 +53,5 @@ def inner_order(node: ir.Comp) -> tuple[int, ...]:
     for s in ir.scalars(node.body):
         if isinstance(s, ir.Read):
             order = tuple(v for place in s.places if (v := plain_variable(place)) is not None and v in inner)
-            size = 1.0
-            for n in s.tensor.shape:
-                size *= typical(n)
-            best = max(best, ((len(order), size), order))
+            best = max(best, ((len(order), entries(s.tensor.shape)), order))
     return (*(v for v in inner if v not in best[1]), *dict.fromkeys(best[1]))

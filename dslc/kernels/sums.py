@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, keep, zero
-from dslc.passes.transform import Outputs, Transform, everything
+from dslc.passes.transform import Outputs, Transform
 from dslc.sizes import Size
 
 
@@ -167,40 +167,3 @@ def fourier_part(node: ir.Along, number: int, args: tuple[ir.Tensor, ...]) -> ir
     if node.op == "ifft":
         total = ir.op("/", (total, ir.intern(ir.SizeOf(size, "float"))), dtype)
     return ir.comp(shape, total, name=node.name, span=node.span)
-
-
-# ---- scans -------------------------------------------------------------------------------------------
-
-
-class Joined(Transform):
-    """Scans of one recurrence that differ in the results that they stack become one; unread results go."""
-
-    def __init__(self, outputs: Outputs) -> None:
-        super().__init__()
-        self.wanted: dict[tuple[object, ...], list[ir.Tensor]] = {}
-        for node in everything(outputs):
-            if isinstance(node, ir.Part) and isinstance(node.of, ir.Scan) and node.number < len(node.of.results):
-                results = self.wanted.setdefault(self.key(node.of), [])
-                if node.of.results[node.number] not in results:
-                    results.append(node.of.results[node.number])
-
-    @staticmethod
-    def key(scan: ir.Scan) -> tuple[object, ...]:
-        return (scan.number, scan.length, scan.reverse, scan.starts, scan.carries)
-
-    def _one(self, node: ir.Node) -> ir.Node:
-        if isinstance(node, ir.Scan):
-            node = ir.intern(replace(node, results=tuple(self.wanted.get(self.key(node), ()))))
-        elif isinstance(node, ir.Part) and isinstance(node.of, ir.Scan):
-            results = self.wanted.get(self.key(node.of), [])
-            old = node.of
-            if node.number < len(old.results):
-                number = results.index(old.results[node.number])
-            else:
-                number = len(results) + node.number - len(old.results)
-            return ir.intern(replace(node, of=self.done[old], number=number))  # type: ignore[arg-type]
-        return super()._one(node)
-
-
-def joined_scans(outputs: Outputs) -> dict[str, ir.Tensor]:
-    return Joined(outputs).outputs(outputs)

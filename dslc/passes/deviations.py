@@ -80,10 +80,12 @@ def is_deviation(node: ir.Comp) -> bool:
     whole = tuple(ir.plain(i) for i in range(len(node.shape)))
     if mean.tensor.shape != node.shape or mean.places != whole:
         return False
-    total = ir.comp(node.shape, value, "sum", node.reduced, dtype=node.dtype)
     product = split(mean.tensor.body, sink=False)
     sums = [x for x in product.above if isinstance(x, ir.Read)]
-    if product.negative or len(sums) != 1 or sums[0].tensor is not total or sums[0].places != whole:
+    if product.negative or len(sums) != 1 or sums[0].places != whole:
+        return False
+    total = sums[0].tensor
+    if not isinstance(total, ir.Comp) or (total.op, total.body) != ("sum", value) or total.reduced != node.reduced:
         return False
     return _is_inverse([x for x in product.above if x is not sums[0]], list(product.below), node.reduced)
 
@@ -99,15 +101,14 @@ def in_its_loop(root: ir.Scalar) -> ir.Scalar:
     (step,), (scan,) = steps, scans
     if not isinstance(step, ir.At) or step.offset != 0 or not isinstance(scan, ir.Scan):
         return root
-    done: dict[ir.Scalar, ir.Scalar] = {}
-    for s in ir.scalars(root):
-        new = ir.rebuild(s, lambda x: done[x])
-        if isinstance(new, ir.Read) and isinstance(new.tensor, ir.Part):
-            if new.tensor.number >= len(scan.results):
-                return root
-            new = ir.read(scan.results[new.tensor.number], new.places[1:], new.outside)
-        done[s] = new
-    return done[root]
+    if any(s.tensor.number >= len(scan.results) for s in kept if isinstance(s.tensor, ir.Part)):
+        return root
+
+    def inner(s: ir.Read) -> ir.Scalar:
+        assert isinstance(s.tensor, ir.Part) and isinstance(scan, ir.Scan)
+        return ir.read(scan.results[s.tensor.number], s.places[1:], s.outside)
+
+    return ir.with_reads(root, inner)
 
 
 def _is_inverse(above: list[ir.Scalar], below: list[ir.Scalar], sizes: tuple[Size, ...]) -> bool:

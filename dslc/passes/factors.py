@@ -14,9 +14,8 @@ from dataclasses import dataclass, field, replace
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.passes.products import split, variables
-from dslc.passes.sums import estimate
 from dslc.passes.transform import Outputs, Transform
-from dslc.sizes import Size
+from dslc.sizes import Size, estimate
 
 
 def gather_factors(outputs: Outputs) -> dict[str, ir.Tensor]:

@@ -32,11 +32,7 @@ class _Inline(Transform):
             return node
         if node.op is not None and len(split(node.body).above) > 1:
             return node  # a factor of a matrix product is an array of its own
-        done: dict[ir.Scalar, ir.Scalar] = {}
-        for s in ir.scalars(node.body):
-            new = ir.rebuild(s, lambda x: done[x])
-            done[s] = self.read(new) if isinstance(new, ir.Read) and self.inlined(new) else new
-        return with_body(node, done[node.body])
+        return with_body(node, ir.with_reads(node.body, lambda s: self.read(s) if self.inlined(s) else s))
 
     def inlined(self, s: ir.Scalar) -> bool:
         if not isinstance(s, ir.Read) or s.outside is not None or not isinstance(s.tensor, ir.Comp):

@@ -7,6 +7,7 @@ not its carried values, such as the stable form of a plain one, gets a number of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dslc.ir import nodes as ir
@@ -21,10 +22,19 @@ def merge_scans(outputs: Outputs) -> dict[str, ir.Tensor]:
     merge = _Merge()
     for node in everything(outputs):
         if isinstance(node, ir.Scan):
-            merge.groups.setdefault(key_of(node), {})[node] = None
-    numbers = {key[0] for key in merge.groups}
-    done = len(numbers) == len(merge.groups) and all(len(x) == 1 for x in merge.groups.values())
-    return dict(outputs) if done else merge.outputs(outputs)
+            merge.add(node, node.results)
+    return merge.outputs(outputs) if merge.changes else dict(outputs)
+
+
+def merge_read(outputs: Outputs) -> dict[str, ir.Tensor]:
+    """The same with results that something reads and no others, in the order in which they are read first."""
+    merge = _Merge()
+    for node in everything(outputs):
+        if isinstance(node, ir.Scan):
+            merge.add(node, ())
+        if isinstance(node, ir.Part) and isinstance(node.of, ir.Scan):
+            merge.add(node.of, node.of.results[node.number : node.number + 1])
+    return merge.outputs(outputs)
 
 
 def key_of(scan: ir.Scan) -> Key:
@@ -34,10 +44,18 @@ def key_of(scan: ir.Scan) -> Key:
 class _Merge(Transform):
     def __init__(self) -> None:
         super().__init__()
-        #: the scans of each loop
-        self.groups: dict[Key, dict[ir.Scan, None]] = {}
+        #: the first scan of each loop, and the results of all
+        self.first: dict[Key, ir.Scan] = {}
+        self.results: dict[Key, dict[ir.Tensor, None]] = {}
+        self.changes = False
         self.merged: dict[Key, ir.Scan] = {}
         self.taken: set[int] = set()
+
+    def add(self, scan: ir.Scan, results: Sequence[ir.Tensor]) -> None:
+        key = key_of(scan)
+        known = self.first.setdefault(key, scan)
+        self.changes |= known is not scan or any(x[0] == key[0] and x != key for x in self.first)
+        self.results.setdefault(key, {}).update(dict.fromkeys(results))
 
     def _one(self, node: ir.Node) -> ir.Node:
         if isinstance(node, ir.Scan):
@@ -48,20 +66,16 @@ class _Merge(Transform):
 
     def scan(self, key: Key) -> ir.Scan:
         if key not in self.merged:
-            first = next(iter(self.groups[key]))
-            starts, carries = (tuple(self.tensor(x) for x in group) for group in (first.starts, first.carries))
-            results = tuple(self.tensor(x) for x in self.results(key))
+            first = self.first[key]
+            groups = (first.starts, first.carries, self.results[key])
+            starts, carries, results = (tuple(self.tensor(x) for x in group) for group in groups)
             made = ir.intern(replace(first, starts=starts, carries=carries, results=results))
             self.merged[key] = renumbered(made, ir.fresh_number()) if first.number in self.taken else made
             self.taken.add(first.number)
         return self.merged[key]
 
-    def results(self, key: Key) -> list[ir.Tensor]:
-        return list(dict.fromkeys(x for scan in self.groups[key] for x in scan.results))
-
     def part(self, node: ir.Part, scan: ir.Scan) -> ir.Node:
-        known = self.results(key_of(scan))
-        count = len(scan.results)
+        known, count = list(self.results[key_of(scan)]), len(scan.results)
         if node.number < count:
             place = known.index(scan.results[node.number])
         else:

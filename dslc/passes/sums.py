@@ -16,22 +16,14 @@ from dslc.ir.algebra import is_zero
 from dslc.ir.rewrite import Change, Form, keep
 from dslc.passes.products import Product, join, select, split, times, variables
 from dslc.passes.transform import Outputs, Transform
-from dslc.sizes import Size
+from dslc.sizes import Size, estimate
 
-UNKNOWN = 64
 #: more factors than this are taken in the order in which they stand
 MOST_FACTORS = 6
 
 
 def order_sums(outputs: Outputs) -> dict[str, ir.Tensor]:
     return Sums().outputs(outputs)
-
-
-def estimate(size: Size, unknown: int = UNKNOWN) -> float:
-    """A size as a number, for comparing costs."""
-    if isinstance(size, int):
-        return float(size)
-    return float(size.subs(dict.fromkeys(size.free_symbols, unknown)))
 
 
 class Sums(Transform):

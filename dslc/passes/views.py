@@ -32,11 +32,7 @@ class _Views(Transform):
     def body(self, root: ir.Scalar) -> ir.Scalar:
         if not any(isinstance(s, ir.Read) and (is_view(s.tensor) or is_number(s.tensor)) for s in ir.scalars(root)):
             return root
-        done: dict[ir.Scalar, ir.Scalar] = {}
-        for s in ir.scalars(root):
-            new = ir.rebuild(s, lambda x: done[x])
-            done[s] = self.read(new) if isinstance(new, ir.Read) else new
-        return done[root]
+        return ir.with_reads(root, self.read)
 
     def read(self, s: ir.Read) -> ir.Scalar:
         """The read of a view as a read of what it shows."""

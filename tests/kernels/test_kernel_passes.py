@@ -13,8 +13,7 @@ from dslc.compiler import choose
 from dslc.frontend import check_file
 from dslc.ir import nodes as ir
 from dslc.ir.interpret import Interpreter
-from dslc.kernels.constants import normalised, rewritten
-from dslc.kernels.deviations import is_sum_of_deviations, without_deviations
+from dslc.kernels.constants import rewritten
 from dslc.kernels.exchange import exchanged
 from dslc.kernels.prepare import PASSES
 from dslc.kernels.sides import inner_order
@@ -85,32 +84,6 @@ def test_constants_have_their_places(before: ir.Op, after: ir.Scalar) -> None:
 def test_a_negative_factor_stays_outside_a_choice_with_infinity() -> None:
     outside = of("*", ir.const(-1.5, "float"), of("select", test, x, low))
     assert rewritten(outside) is outside
-
-
-def mean(count: ir.Scalar) -> ir.Tensor:
-    total = ir.comp((N,), x, "sum", (8,))
-    return ir.comp((N,), of("/", ir.read(total, (ir.plain(0),)), count))
-
-
-def test_the_sum_of_deviations_from_a_mean_is_nothing() -> None:
-    m = ir.read(mean(ir.const(8.0, "float")), (ir.plain(0),))
-    deviations = ir.comp((N,), of("-", x, m), "sum", (8,))
-    assert isinstance(deviations, ir.Comp) and is_sum_of_deviations(deviations)
-    user = ir.comp((N,), of("+", of("*", ir.read(deviations, (ir.plain(0),)), m), m))
-    made = without_deviations({"user": user})["user"]
-    assert not [
-        n for n in ir.every_node([made]) if isinstance(n, ir.Comp) and n.op == "sum" and n.body is deviations.body
-    ]
-    assert isinstance(normalised({"made": made})["made"], ir.Comp)
-
-
-def test_another_sum_is_no_sum_of_deviations() -> None:
-    other = ir.read(mean(ir.const(7.0, "float")), (ir.plain(0),))
-    square = of("*", x, x)
-    m = ir.read(mean(ir.const(8.0, "float")), (ir.plain(0),))
-    for body in (of("-", x, other), of("-", square, m), of("-", m, x), of("+", x, m)):
-        node = ir.comp((N,), body, "sum", (8,))
-        assert isinstance(node, ir.Comp) and not is_sum_of_deviations(node)
 
 
 def test_inner_axes_have_the_order_of_memory() -> None:

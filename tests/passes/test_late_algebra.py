@@ -6,9 +6,10 @@ from dslc import pipeline
 from dslc.compiler import choose
 from dslc.frontend import check_text
 from dslc.ir import nodes as ir
-from dslc.passes.deviations import is_deviation
+from dslc.passes.deviations import drop_deviations, is_deviation
 from dslc.passes.factors import gathered
 from dslc.passes.transform import everything
+from dslc.sizes import symbol
 
 NORMED = """
 model m(x: f32[N, 8]) -> y: [N, 8]:
@@ -36,6 +37,34 @@ def test_the_gradient_of_a_normalisation_sums_no_deviations() -> None:
         passes = stages(layer)
         assert deviations(passes["order sums again"]) > 0
         assert deviations(passes["drop deviations"]) == 0
+
+
+N = symbol("N")
+X = ir.intern(ir.Input("x", "input", "float", (N, 8)))
+x = ir.whole(X)
+
+
+def of(name: str, *args: ir.Scalar) -> ir.Op:
+    return ir.op(name, args, "float")
+
+
+def mean(count: float) -> ir.Read:
+    total = ir.comp((N,), x, "sum", (8,))
+    return ir.whole(ir.comp((N,), of("/", ir.whole(total), ir.const(count, "float"))))
+
+
+def test_the_sum_of_deviations_from_a_mean_is_nothing() -> None:
+    deviation = ir.comp((N,), of("-", x, mean(8.0)), "sum", (8,))
+    assert isinstance(deviation, ir.Comp) and is_deviation(deviation)
+    user = ir.comp((N,), of("+", of("*", ir.whole(deviation), mean(8.0)), mean(8.0)))
+    assert drop_deviations({"user": user})["user"] is mean(8.0).tensor
+
+
+def test_another_sum_is_no_sum_of_deviations() -> None:
+    m = mean(8.0)
+    for body in (of("-", x, mean(7.0)), of("-", of("*", x, x), m), of("-", m, x), of("+", x, m)):
+        node = ir.comp((N,), body, "sum", (8,))
+        assert isinstance(node, ir.Comp) and not is_deviation(node)
 
 
 def test_the_gradient_of_an_absolute_error_is_a_sign_without_a_choice() -> None:
