@@ -29,7 +29,7 @@ from dslc.resolve.files import did_you_mean
 from dslc.source import NOWHERE, Span
 
 if TYPE_CHECKING:
-    from dslc.backends.triton.host import Registry
+    from dslc.backends.triton.registry import Registry
 
 
 #: from so many lines on, a module whose loops are written pass by pass is worth a warning

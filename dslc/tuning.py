@@ -180,7 +180,7 @@ def tuned(
     import numpy as np
     import torch
 
-    from dslc.backends.triton.host import Registry
+    from dslc.backends.triton.registry import Registry
     from dslc.builder.build import build, build_train
     from dslc.compiler import choose, compile_text, imported
     from dslc.frontend import check_file

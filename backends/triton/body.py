@@ -42,15 +42,15 @@ class Body(Reads):
         """Count how often each scalar is used, to name those that are used twice."""
         seen: set[ir.Scalar] = set()
         for body in bodies:
-            self.uses[body] = self.uses.get(body, 0) + 1
+            self.formulas.uses[body] = self.formulas.uses.get(body, 0) + 1
             for s in ir.scalars(body):
                 if s not in seen:
                     seen.add(s)
                     for x in ir.operands(s):
-                        self.uses[x] = self.uses.get(x, 0) + 1
+                        self.formulas.uses[x] = self.formulas.uses.get(x, 0) + 1
 
     def look(self, s: ir.Scalar) -> Text | None:
-        for table in reversed(self.done):
+        for table in (x.done for x in reversed(self.scopes)):
             if s in table:
                 return table[s]
         return None
@@ -62,7 +62,7 @@ class Body(Reads):
                     text = self.one(s)
                     if isinstance(s, ir.Op) and self.worth_a_name(s, text):
                         text = self.named(self.wish(s), text)
-                    self.done[text.depth][s] = text
+                    self.scopes[text.depth].done[s] = text
         found = self.look(root)
         assert found is not None
         return found
@@ -72,10 +72,10 @@ class Body(Reads):
             return False
         if s.name in ("stop_grad",):
             return False
-        return self.uses.get(s, 0) > 1 or len(text.code) > WIDE
+        return self.formulas.uses.get(s, 0) > 1 or len(text.code) > WIDE
 
     def wish(self, s: ir.Op) -> str:
-        own = self.wishes.get(s)
+        own = self.formulas.wishes.get(s)
         if own is not None and own not in self.taken:
             return own
         words = {
@@ -142,9 +142,9 @@ class Body(Reads):
         return Text(f"tl.cast({text.code}, {type_})", (), ATOM, text.depth)
 
     def op(self, s: ir.Op) -> Text:
-        fold = ops.folded(s, [self.constants.get(a, a) for a in s.args])
+        fold = ops.folded(s, [self.formulas.constants.get(a, a) for a in s.args])
         if fold is not None:
-            self.constants[s] = fold
+            self.formulas.constants[s] = fold
             code, level = ops.constant(fold.value, is_float(s.dtype))
             return Text(code, (), level)
         kind = s.dtype

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from dslc.backends.triton.scalars import DEVICE
-from dslc.backends.triton.text import ATOM, TIMES, Text, atom, name_of, size_code, symbols
+from dslc.backends.triton.text import ATOM, TIMES, Text, atom, identifier, name_of, size_code, symbols, unused
 
 from dslc.ir import nodes as ir
 from dslc.sizes import Size, tidy
@@ -59,17 +59,63 @@ class Axis:
 
 
 @dataclass
+class Scope:
+    """The lines of a kernel, or of an open loop of it, and what is known in them."""
+
+    header: str = ""
+    lines: list[str] = field(default_factory=list)
+    #: values of formulas
+    done: dict[ir.Scalar, Text] = field(default_factory=dict)
+    #: indices, masks, values as they are kept
+    memo: dict[object, Text] = field(default_factory=dict)
+
+
+@dataclass
+class Counters:
+    """The steps of scans that a kernel is in."""
+
+    #: given by the host
+    given: dict[ir.Step, str] = field(default_factory=dict)
+    #: counted by a loop of the kernel itself
+    counted: dict[ir.Step, str] = field(default_factory=dict)
+    #: the tile axes of those, where a kernel works on several steps at a time
+    axes: tuple[int, ...] = ()
+
+
+@dataclass
+class Layers:
+    """Tensors of which the host passes one layer."""
+
+    #: how many leading places it has looked up
+    depths: dict[ir.Node, int] = field(default_factory=dict)
+    #: the scans whose steps these places are
+    steps: dict[ir.Node, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass
+class Formulas:
+    """What is known of the formulas of a kernel before they are written."""
+
+    uses: dict[ir.Scalar, int] = field(default_factory=dict)
+    #: what the values of nodes are called
+    wishes: dict[ir.Scalar, str] = field(default_factory=dict)
+    #: operations on numbers that are known
+    constants: dict[ir.Scalar, ir.Const] = field(default_factory=dict)
+
+
+@dataclass
 class Frame:
-    """Lines of one kernel, and what is known at this point of it."""
+    """Lines of one kernel, and what is known at this point of it.
+
+    Fields are what a kernel takes (pointers, numbers, counters, layers, seed), what it has (axes, values, names), and
+    where it is being written (scopes).
+    """
 
     dtype: str  # what floats are: "f32" or "f64", or "f16" or "bf16", which are computed with in float32
     node: ir.Node
     axes: list[Axis] = field(default_factory=list)
-    #: lines of the open loops, outermost first
-    scopes: list[list[str]] = field(default_factory=lambda: [[]])
-    done: list[dict[ir.Scalar, Text]] = field(default_factory=lambda: [{}])
-    memo: list[dict[object, Text]] = field(default_factory=lambda: [{}])
-    headers: list[str] = field(default_factory=list)
+    #: the kernel and its open loops, outermost first
+    scopes: list[Scope] = field(default_factory=lambda: [Scope()])
     values: dict[ir.Node, Text] = field(default_factory=dict)
     #: members that are computed where they are read
     lazy: dict[ir.Node, ir.Scalar] = field(default_factory=dict)
@@ -78,21 +124,11 @@ class Frame:
     taken: set[str] = field(default_factory=lambda: {*RESERVED, *OPEN_SIZES.get()})
     pointers: dict[ir.Node, str] = field(default_factory=dict)
     numbers: dict[str, str] = field(default_factory=dict)
-    steps: dict[ir.Step, str] = field(default_factory=dict)
-    #: steps that a loop of the kernel itself counts
-    counted: dict[ir.Step, str] = field(default_factory=dict)
-    #: the tile axes of those, where a kernel works on several steps at a time
-    step_axes: tuple[int, ...] = ()
-    uses: dict[ir.Scalar, int] = field(default_factory=dict)
-    #: what the values of nodes are called, by their formulas
-    wishes: dict[ir.Scalar, str] = field(default_factory=dict)
-    #: operations on numbers that are known
-    constants: dict[ir.Scalar, ir.Const] = field(default_factory=dict)
+    counters: Counters = field(default_factory=Counters)
+    layers: Layers = field(default_factory=Layers)
+    formulas: Formulas = field(default_factory=Formulas)
     helpers: set[str] = field(default_factory=set)
     random: bool = False
-    #: tensors of which the host passes one layer: how many leading places it has looked up
-    layered: dict[ir.Node, int] = field(default_factory=dict)
-    layer_steps: dict[ir.Node, tuple[int, ...]] = field(default_factory=dict)
     #: is the read at hand one that may be outside?
     guarded: bool = False
 
@@ -107,31 +143,18 @@ class Frame:
         return "tl.float64" if any(s.dtype == "f64" for s in scalars) else self.float_type
 
     def fresh(self, wish: str) -> str:
-        base = re.sub(r"\W+", "_", wish).strip("_") or "value"
-        if base[0].isdigit():
-            base = f"v_{base}"
-        name, k = base, 2
-        while name in self.taken:
-            name, k = f"{base}_{k}", k + 1
-        self.taken.add(name)
-        return name
+        return unused(identifier(wish), self.taken)
 
     def line(self, text: str, depth: int | None = None) -> None:
-        self.scopes[-1 if depth is None else depth].append(text)
+        self.scopes[-1 if depth is None else depth].lines.append(text)
 
     def open(self, header: str) -> None:
         """Start a loop; lines that do not depend on it may still be written before it."""
-        self.headers.append(header)
-        self.scopes.append([])
-        self.done.append({})
-        self.memo.append({})
+        self.scopes.append(Scope(header))
 
     def close(self) -> None:
         inner = self.scopes.pop()
-        self.done.pop()
-        self.memo.pop()
-        self.scopes[-1].append(self.headers.pop())
-        self.scopes[-1] += [f"    {x}" for x in inner]
+        self.scopes[-1].lines += [inner.header, *(f"    {x}" for x in inner.lines)]
 
     def named(self, wish: str, text: Text) -> Text:
         name = self.fresh(wish)
@@ -162,17 +185,17 @@ class Frame:
 
     def step_depth(self, step: ir.Step) -> int:
         """The loop of the kernel that counts a step; 0 if the host counts it."""
-        return 1 if step in self.counted else 0
+        return 1 if step in self.counters.counted else 0
 
     def axes_of_step(self, step: ir.Step) -> tuple[int, ...]:
-        return self.step_axes if step in self.counted else ()
+        return self.counters.axes if step in self.counters.counted else ()
 
     def step(self, step: ir.Step) -> str:
-        if step in self.counted:
-            return self.counted[step]
-        if step not in self.steps:
-            self.steps[step] = self.fresh(step.name or "t")
-        return self.steps[step]
+        if step in self.counters.counted:
+            return self.counters.counted[step]
+        if step not in self.counters.given:
+            self.counters.given[step] = self.fresh(step.name or "t")
+        return self.counters.given[step]
 
     # ---- variables
 
@@ -183,7 +206,7 @@ class Frame:
         return Text(code, () if axis.single else (axis.number,), level, axis.depth)
 
     def recall(self, key: object) -> Text | None:
-        for table in reversed(self.memo):
+        for table in (x.memo for x in reversed(self.scopes)):
             if key in table:
                 return table[key]
         return None
@@ -210,7 +233,7 @@ class Frame:
         if name in self.taken:
             name = next((x for x in "ijklm" if x not in self.taken), name)
         made = self.named(name, self.on(axis, code, TIMES))
-        self.memo[axis.depth][key] = made
+        self.scopes[axis.depth].memo[key] = made
         return made
 
     def variable(self, number: int) -> Text:

@@ -7,7 +7,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dslc.backends.triton.host import Host, Registry
+from dslc.backends.triton.host import Host
+from dslc.backends.triton.registry import Registry
 from dslc.backends.triton.text import HOST, argument, of_statement, size_code, size_name
 
 from dslc.builder.build import Unit

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dslc.backends.triton.body import Axis, Body, conjunction, product
+from dslc.backends.triton.frame import Layers
 from dslc.backends.triton.text import BIT, HALF, Text, aligned, atom, name_of, size_code
 
 from dslc.ir import nodes as ir
@@ -93,7 +94,7 @@ class KernelText:
         return replace(self, blocks=blocks, grid=grid, warps=choice.warps, stages=choice.stages)
 
     def lines(self) -> list[str]:
-        return self.body.scopes[0]
+        return self.body.scopes[0].lines
 
     def numbers(self) -> list[str]:
         """The sizes that the lines use, which the host passes."""
@@ -147,12 +148,12 @@ def index_line(name: str, pid: str, block: str, is_wide: bool) -> str:
 
 def new_body(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Body:
     first = next(iter(kernel.members))
-    body = Body(dtype, first, layered=dict(layered))
+    body = Body(dtype, first, layers=Layers(dict(layered)))
     contracted = {d.node for d in kernel.dots}
     bodies = [m.body for m in kernel.members.values() if m.node not in contracted]
     bodies += [s for d in kernel.dots for s in (d.left, d.right)]
     body.count(bodies)
-    body.wishes = {uncast(m.body): name_of(m.node) for m in kernel.members.values() if m.node.op is None}
+    body.formulas.wishes = {uncast(m.body): name_of(m.node) for m in kernel.members.values() if m.node.op is None}
     for m in kernel.members.values():  # names of inputs come first, so that they keep the spec's names
         for s in ir.scalars(m.body):
             if isinstance(s, ir.Read) and s.tensor not in kernel.members:
@@ -231,7 +232,7 @@ def map_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
         if node in kernel.stored:
             store(body, member, text)
     work = sum(1 for m in kernel.members.values() for _ in ir.scalars(m.body))
-    divides = wide(sizes) and any("//" in line or "%" in line for line in body.scopes[0])  # 64 bits: a subroutine
+    divides = wide(sizes) and any("//" in line or "%" in line for line in body.scopes[0].lines)  # 64 bits: a subroutine
     warps = min(8 if work >= HEAVY or divides else 4, max(1, int(blocks.get("BLOCK", 32)) // 32))
     outputs, spans = list(kernel.stored), list(kernel.members)
     return KernelText(wish_of(kernel) + "_map", body, blocks, grid, warps, 1, outputs, spans, kernel, along=along)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dslc.backends.triton.body import Axis, Body, product
+from dslc.backends.triton.frame import Layers
 from dslc.backends.triton.kernels import KernelText, block_for, count_text, index_line, ragged, store, wide
 from dslc.backends.triton.text import ATOM, Text, aligned, name_of, size_code, word
 
@@ -125,7 +126,7 @@ def linear_kernel(
     """The kernel of a linear recurrence; it stores stacked results and the last state of some carried values."""
     shape = scan.carries[0].shape
     rank = len(shape)
-    body = Body(dtype, next(iter(members), scan), layered=dict(layered))
+    body = Body(dtype, next(iter(members), scan), layers=Layers(dict(layered)))
     formulas = [x for f in form.forms for x in (*f.coefficients.values(), f.shift) if x is not None]
     body.count([*formulas, *(m.body for n, m in members.items() if n not in scan.carries)])
     steps = [x for x in ir.inside(scan)[0] if isinstance(x, ir.Step) and x.scan == scan.number]
@@ -147,7 +148,7 @@ def linear_kernel(
     counter = body.fresh(ir.counter_of(scan))
     rows = Axis(ROWS, body.fresh("i"), tuple(range(rank)), shape, 0, ragged(extent, block))
     body.axes = [Axis(STEPS, counter, (rank,), (scan.length,), 1, ragged(scan.length, steps_block)), rows]
-    body.step_axes = (STEPS,)
+    body.counters.axes = (STEPS,)
     body.line(index_line(rows.name, "tl.program_id(0)", "BLOCK", wide((*shape, scan.length))))
     offset, _ = body.offset([ir.plain(v) for v in range(rank)], shape)
     mask = body.mask(ROWS)
@@ -166,7 +167,7 @@ def linear_kernel(
         body.line(f"{counter} = {first} + tl.arange(0, BLOCK_STEPS)")
     for x in steps:
         if x.kind == "number":
-            body.counted[x] = counter
+            body.counters.counted[x] = counter
         else:
             body.tiles[x] = lambda place=x.place: writer.previous(place)  # type: ignore[misc]
     for group in form.groups:

@@ -97,7 +97,7 @@ def run_loop(host: Host, loop: Loop) -> None:
     numbers = [x for x in inner if isinstance(x, ir.Step) and x.scan == scan.number]
     counter = host.fresh(ir.counter_of(scan))
     host.comment([scan])
-    begun = {k: host.stacks.pop((scan, k)) for k in histories(scan) if (scan, k) in host.stacks}
+    begun = {k: host.loops.stacks.pop((scan, k)) for k in histories(scan) if (scan, k) in host.loops.stacks}
     stacks = {k: begun[k] if k in begun else stack_of(host, scan, k) for k in histories(scan)}
     for k, stack in stacks.items():
         if host.names.get(scan.starts[k]) != stack.start:
@@ -118,12 +118,12 @@ def run_loop(host: Host, loop: Loop) -> None:
     ]
     length = size_code(scan.length)
     host.line(f"for {counter} in {f'reversed(range({length}))' if scan.reverse else f'range({length})'}:")
-    outer, names, taken, targets = host.times, dict(host.names), set(host.taken), dict(host.targets)
-    host.indent += 1
-    host.counters.append(counter)
-    host.times = host.times * scan.length
+    outer, names, taken, targets = host.around.times, dict(host.names), set(host.taken), dict(host.targets)
+    host.around.indent += 1
+    host.around.counters.append(counter)
+    host.around.times = host.around.times * scan.length
     host.last_comment = ""
-    host.steps[scan.number] = counter
+    host.around.steps[scan.number] = counter
     for x in numbers:
         host.names[x] = counter if x.kind == "number" else befores[x.place]
     waiting = targets_of(host, loop, stacks, stacked, counter)
@@ -136,9 +136,9 @@ def run_loop(host: Host, loop: Loop) -> None:
     changed = [(a, b) for a, b in changed if a != b]
     if changed:
         host.line(f"{', '.join(a for a, _ in changed)} = {', '.join(b for _, b in changed)}")
-    host.indent -= 1
-    host.counters.pop()
-    host.times, host.names, host.taken, host.targets = outer, names, taken - {counter}, targets
+    host.around.indent -= 1
+    host.around.counters.pop()
+    host.around.times, host.names, host.taken, host.targets = outer, names, taken - {counter}, targets
     host.last_comment = ""
     for a in late:
         add_up(host, scan, a, stacked)
@@ -157,7 +157,7 @@ def sums_afterwards(host: Host, loop: Loop) -> list[Afterwards]:
             continue
         made = host.in_parts(kernel)
         if made is not None and can_wait(made):
-            host.waiting[id(kernel)] = made
+            host.loops.waiting[id(kernel)] = made
             found.append(for_all_steps(made, scan.length))
     for a in found:
         for n, x in a.parts.items():

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from dslc.backends.triton.frame import OPEN_SIZES
 from dslc.backends.triton.functions import Function, computed, dictionary, result, table
-from dslc.backends.triton.host import Registry
 from dslc.backends.triton.optimizer import NORM_BLOCK, optimizer_functions
 from dslc.backends.triton.params import (
     APART,
@@ -22,6 +21,7 @@ from dslc.backends.triton.params import (
     init_functions,
     parameter_table,
 )
+from dslc.backends.triton.registry import Registry
 from dslc.backends.triton.stepping import step_functions
 from dslc.backends.triton.text import POINTER, symbols
 from dslc.backends.triton.torch_module import module_parts
@@ -148,7 +148,7 @@ def manifest(registry: Registry, functions: Sequence[Function]) -> str:
         lines.append("        },")
     lines += [
         "    },",
-        '    "launches": {' + ", ".join(f'"{f.name}": {f.host.launches}' for f in functions) + "},",
+        '    "launches": {' + ", ".join(f'"{f.name}": {len(f.host.launched)}' for f in functions) + "},",
         "}",
     ]
     return "\n".join(lines)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dslc.backends.triton.body import Axis, Body
-from dslc.backends.triton.host import Registry, wrapped
 from dslc.backends.triton.kernels import uncast
 from dslc.backends.triton.numbers import number
 from dslc.backends.triton.params import in_one_dtype
+from dslc.backends.triton.registry import Registry, wrapped
 from dslc.backends.triton.text import HALF, Text, argument
 
 from dslc import long_lines
@@ -258,7 +258,7 @@ def update_kernel(registry: Registry, formulas: Formulas, hyper: dict[str, str])
             put[s] = ir.rebuild(s, lambda x: put[x])
     bodies = {name: put[formula] for name, formula in bodies.items()}
     body.count(list(bodies.values()))
-    body.wishes = {formula: f"{name}_next" for name, formula in bodies.items()}
+    body.formulas.wishes = {formula: f"{name}_next" for name, formula in bodies.items()}
     guard = "mask=inside"
     loads = []
     used = {s.tensor for s in order if isinstance(s, ir.Read)}
@@ -297,7 +297,7 @@ def update_kernel(registry: Registry, formulas: Formulas, hyper: dict[str, str])
         *([] if kind else casts),
         f"tensor, i, inside = own_block(table_ptr, {len(rows)}, tensors, TENSORS, BLOCK)",
     ]
-    inner += [*loads, *body.scopes[0], *stores]
+    inner += [*loads, *body.scopes[0].lines, *stores]
     registry.helpers |= {*body.helpers, "own_block"}
     float_kind = "fp64" if registry.dtype == "f64" else "fp32"
     signature = {a: "*i64" if a == "table_ptr" else f"*{float_kind}" for a in pointers}

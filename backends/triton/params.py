@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dslc.backends.triton.host import Host, Registry
+from dslc.backends.triton.host import Host
 from dslc.backends.triton.numbers import number
+from dslc.backends.triton.registry import Registry
 from dslc.backends.triton.text import HALF, size_code
 
 from dslc.builder.statements import Builder
@@ -307,7 +308,7 @@ def given(registry: Registry, unit: Unit, path: str, declaration: p.ParamDecl) -
     node = inlined({path: ir.comp(shape, value, name=path)})[path]
     host = Host(registry)
     host.taken |= {*LAUNCHED, "enumerate"}  # which the lines before need
-    host.indent = 1
+    host.around.indent = 1
     host.run(scheduled([node]))
     as_kept = ".to(DTYPE)" if registry.dtype in HALF else ""
     if path not in unit.layers:

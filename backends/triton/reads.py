@@ -46,9 +46,9 @@ class Reads(Frame):
         """The load of a read, in the type that kernels compute in or in the one that the tensor is kept in."""
         tensor = s.tensor
         self.guarded = s.outside is not None
-        skip = self.layered.get(tensor, 0)
+        skip = self.layers.depths.get(tensor, 0)
         if skip:
-            self.layer_steps[tensor] = tuple(q.step.scan for q in s.places[:skip] if isinstance(q, ir.At))
+            self.layers.steps[tensor] = tuple(q.step.scan for q in s.places[:skip] if isinstance(q, ir.At))
         offset, tests = self.offset(s.places[skip:], tensor.shape[skip:])
         self.guarded = False
         return self.load(tensor, offset, tests, s, as_kept)
@@ -64,7 +64,7 @@ class Reads(Frame):
         known = self.recall(("kept", s))
         if known is None:
             known = self.from_memory(s, as_kept=True)
-            self.memo[known.depth][("kept", s)] = known
+            self.scopes[known.depth].memo[("kept", s)] = known
         return known
 
     def upcast(self, tensor: ir.Node) -> str:
@@ -126,7 +126,7 @@ class Reads(Frame):
         if known is None:
             wish = {"rows": "row_mask", "columns": "column_mask", "i": "mask"}.get(axis.name, f"{axis.name}_mask")
             known = self.named(wish, self.on(axis, f"{axis.name} < {self.size(axis.extent)}", COMPARE))
-            self.memo[axis.depth][key] = known
+            self.scopes[axis.depth].memo[key] = known
         return known
 
     def offset(self, places: Sequence[ir.Place], shape: Sequence[Size]) -> tuple[Text, list[Text]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from dslc.backends.triton.body import Axis, Body, product
+from dslc.backends.triton.frame import Layers
 from dslc.backends.triton.kernels import KernelText, block_for, count_text, index_line, keep_value, ragged, store, wide
 from dslc.backends.triton.linear import linear_kernel
 from dslc.backends.triton.text import Text, name_of, word
@@ -70,7 +71,7 @@ def recurrence_kernel(
         return linear_kernel(scan, form, members, dtype, layered, stacks, {k: lasts[k] for k in wanted})
     shape = scan.carries[0].shape
     rank = len(shape)
-    body = Body(dtype, next(iter(members)), layered=dict(layered))
+    body = Body(dtype, next(iter(members)), layers=Layers(dict(layered)))
     body.count([m.body for m in members.values()])
     steps = [x for x in ir.inside(scan)[0] if isinstance(x, ir.Step) and x.scan == scan.number]
     for m in members.values():
@@ -102,7 +103,7 @@ def recurrence_kernel(
         body.line(f"{counter} = {length} - 1 - {round_}")
     for x in steps:
         if x.kind == "number":
-            body.counted[x] = counter
+            body.counters.counted[x] = counter
         else:
             body.values[x] = Text(carries[x.place], (0,), depth=1)
     for node, m in members.items():

@@ -383,7 +383,7 @@ def bounded_tile(
         tile = masked_tile(body, m.node, m, tile, axis, kernel, outside)
     if m.node.op == "max" and axis.ragged and not tile.code.isidentifier():
         tile = body.named(f"{name}_tile", tile)
-        body.done[tile.depth][m.body] = tile
+        body.scopes[tile.depth].done[m.body] = tile
         outside[m.body] = float("-inf")
     return tile
 
@@ -407,7 +407,7 @@ def taken_in(body: Body, m: Member, so_far: Text, value: Text, scaled: Mapping[i
         shift = body.scalar(dependants[0].shift)
         if not shift.code.isidentifier():
             shift = body.named("shift", shift)
-            body.done[shift.depth][dependants[0].shift] = shift
+            body.scopes[shift.depth].done[dependants[0].shift] = shift
         growth = body.named("growth", Text(f"tl.exp({name} - {shift.code})", axes, ATOM, 1)).code
     body.line(f"{name} = {after.code}")
     return growth

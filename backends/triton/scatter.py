@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dslc.backends.triton.body import Axis, Body, product
+from dslc.backends.triton.frame import Layers
 from dslc.backends.triton.kernels import KernelText, block_for, count_text, index_line, ragged, store, warps_for, wide
 from dslc.backends.triton.rows import neutral
 from dslc.backends.triton.text import ATOM, BIT, Text, aligned, is_float, name_of, size_code
@@ -37,7 +38,7 @@ def sorted_inputs(found: Segments) -> Sorted:
 
 def started(found: Segments, dtype: str, layered: Mapping[ir.Node, int], bodies: tuple[ir.Scalar, ...]) -> Body:
     node = found.node
-    body = Body(dtype, node, layered=dict(layered))
+    body = Body(dtype, node, layers=Layers(dict(layered)))
     body.count(bodies)
     for b in bodies:
         for s in ir.scalars(b):

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dslc.backends.triton.functions import Function, bind_layers, dictionary, leading_places, result
-from dslc.backends.triton.host import Host, Registry
+from dslc.backends.triton.host import Host
 from dslc.backends.triton.numbers import text_of
+from dslc.backends.triton.registry import Registry
 from dslc.backends.triton.text import HOST, argument, of_statement, size_code, size_name
 
 from dslc.builder.tables import LOOPS
@@ -81,8 +82,8 @@ class Stepping(Host):
     def grow(self, node: ir.External, slot: Slot) -> None:
         """Put the newest element into a history."""
         depth = len(layers(slot))
-        entry = one_of(self.cache, slot, self.counters[:depth])
-        entry += "".join(f"[{counter}]" for counter in self.counters[depth : len(slot.loops)])
+        entry = one_of(self.cache, slot, self.around.counters[:depth])
+        entry += "".join(f"[{counter}]" for counter in self.around.counters[depth : len(slot.loops)])
         name = self.fresh(node.name or f"{slot.name}_seen")
         place = ", ".join([*[":"] * slot.axis, self.newest])
         self.comment([node])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from dslc.ir import namespace
 from dslc.ir import nodes as ir
 from dslc.sizes import Size, show
 from dslc.source import NOWHERE
@@ -75,6 +76,25 @@ def atom(text: str) -> str:
 
 def symbols(size: Size) -> set[str]:
     return {size_name(s.name) for s in getattr(size, "free_symbols", ())}
+
+
+def identifier(wish: str) -> str:
+    """A wish for a name as a name of Python.
+
+    >>> identifier("block.0.W"), identifier("0"), identifier("")
+    ('block_0_W', 'v_0', 'value')
+    """
+    name = namespace.identifier(wish) or "value"
+    return f"v_{name}" if name[0].isdigit() else name
+
+
+def unused(base: str, taken: set[str]) -> str:
+    """A name that is not taken, and is from now on: the base itself, or with a number."""
+    name, k = base, 2
+    while name in taken:
+        name, k = f"{base}_{k}", k + 1
+    taken.add(name)
+    return name
 
 
 def word(name: str) -> str:

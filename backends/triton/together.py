@@ -24,7 +24,7 @@ MOST_SUMS = 32
 
 def can_join(text: KernelText) -> bool:
     """Has a kernel so many programs in a row, known when it is written, and nothing that a loop counts or draws?"""
-    return len(text.grid) == 1 and text.grid[0].isdigit() and not text.body.steps and not text.body.random
+    return len(text.grid) == 1 and text.grid[0].isdigit() and not text.body.counters.given and not text.body.random
 
 
 def joined(texts: Sequence[KernelText], dtype: str, function: Callable[[KernelText], str]) -> KernelText:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dslc.backends.triton.functions import Function, computed, dictionary, table
-from dslc.backends.triton.host import Registry
+from dslc.backends.triton.registry import Registry
 from dslc.backends.triton.text import argument
 
 from dslc.check import program as p

@@ -26,9 +26,9 @@ def kernel_report(
     from dslc.autodiff.reverse import NoDerivative
     from dslc.backends.triton.body import CannotLower
     from dslc.backends.triton.cost import buffer_bytes, kernel_costs, update_costs
-    from dslc.backends.triton.host import Registry
     from dslc.backends.triton.module import generate, host_functions
     from dslc.backends.triton.optimizer import formulas_of
+    from dslc.backends.triton.registry import Registry
     from dslc.builder.build import Refusal
     from dslc.compiler import optimizer_of, refusal
     from dslc.cost import settle

@@ -102,6 +102,13 @@ def test_why_tells_what_each_pass_changed(spec: Path) -> None:
     assert only and all("small.dsl:4  p[n, k]" in line or "(small.dsl:4)" in line for line in only)
 
 
+def test_passes_for_kernels_are_shown_with_the_backend_that_has_them(spec: Path) -> None:
+    assert "return" in shown(spec, "-b", "triton", "--stage", "place-constants")
+    assert "== place constants" in shown(spec, "-b", "triton", "--why")
+    assert "== place constants" not in shown(spec, "--why")
+    assert run(spec, "--stage", "place-constants").exit_code == 2
+
+
 def test_kernels_are_those_of_the_triton_module(spec: Path) -> None:
     fused = shown(spec, "--stage", "fused", "-b", "triton")
     assert "(small.dsl:4)" in fused or "small.dsl:4" in fused

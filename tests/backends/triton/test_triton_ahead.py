@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 import triton_table
-from dslc.backends.triton.host import Registry
+from dslc.backends.triton.registry import Registry
 from dslc.backends.triton.resources import TARGETS, kernels_of, occupancy
 from triton_modules import ROOT
 

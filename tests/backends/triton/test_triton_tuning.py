@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from dslc.backends.triton.host import Registry
 from dslc.backends.triton.kernels import Along, Choice
+from dslc.backends.triton.registry import Registry
 from samples import load
 from triton_modules import ROOT
 from triton_spellings import SPELLINGS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from dslc.backends.triton.host import Registry
+from dslc.backends.triton.registry import Registry
 from triton_modules import check_spec, triton_module
 
 from dslc.compiler import compile_text
