@@ -83,10 +83,6 @@ def tidy(size: Size) -> Size:
     return size
 
 
-def is_known(size: Size) -> bool:
-    return isinstance(size, int)
-
-
 def estimate(size: Size, unknown: int = 64) -> float:
     """A size as a number, for comparing costs: what it is where all symbols have the same value.
 

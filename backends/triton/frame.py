@@ -101,6 +101,8 @@ class Formulas:
     wishes: dict[ir.Scalar, str] = field(default_factory=dict)
     #: operations on numbers that are known
     constants: dict[ir.Scalar, ir.Const] = field(default_factory=dict)
+    #: members that are computed where they are read
+    lazy: dict[ir.Node, ir.Scalar] = field(default_factory=dict)
 
 
 @dataclass
@@ -117,8 +119,6 @@ class Frame:
     #: the kernel and its open loops, outermost first
     scopes: list[Scope] = field(default_factory=lambda: [Scope()])
     values: dict[ir.Node, Text] = field(default_factory=dict)
-    #: members that are computed where they are read
-    lazy: dict[ir.Node, ir.Scalar] = field(default_factory=dict)
     #: blocks of tiles, written when they are first read
     tiles: dict[ir.Node, Callable[[], Text]] = field(default_factory=dict)
     taken: set[str] = field(default_factory=lambda: {*RESERVED, *OPEN_SIZES.get()})

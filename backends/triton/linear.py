@@ -176,7 +176,7 @@ def linear_kernel(
         if node in scan.carries:
             body.values[node] = writer.after[scan.carries.index(node)]
         else:
-            body.lazy[node] = m.body
+            body.formulas.lazy[node] = m.body
     for stack, result in zip(stacks, scan.results, strict=True):
         place = Member(stack, (rank, *range(rank)), (), ir.const(0, "i64"))  # type: ignore[arg-type]
         value = body.scalar(ir.whole(result))

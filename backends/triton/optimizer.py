@@ -22,7 +22,7 @@ from dslc.check import program as p
 from dslc.check.dependence import tensors_in
 from dslc.ir import nodes as ir
 from dslc.ir.interning import within
-from dslc.kernels.inline import Put
+from dslc.ir.rewrite import Put
 from dslc.pipeline import trained
 from dslc.program import Program, Update
 from dslc.sizes import symbol

@@ -36,8 +36,8 @@ class Reads(Frame):
         if tensor in self.tiles:
             self.values[tensor] = self.tiles[tensor]()
             return self.values[tensor]
-        if tensor in self.lazy:
-            return self.scalar(self.lazy[tensor])
+        if tensor in self.formulas.lazy:
+            return self.scalar(self.formulas.lazy[tensor])
         if isinstance(tensor, ir.Step) and tensor.kind == "number":
             return Text(self.step(tensor), self.axes_of_step(tensor), ATOM, self.step_depth(tensor))
         return self.from_memory(s)
@@ -57,7 +57,7 @@ class Reads(Frame):
         """A read as it is kept, where that is in the given type of 16 bits and nothing is done to it."""
         if not isinstance(s, ir.Read) or self.kept(s.tensor) != half or s.tensor.dtype != half:
             return None
-        if s.tensor in self.values or s.tensor in self.tiles or s.tensor in self.lazy:
+        if s.tensor in self.values or s.tensor in self.tiles or s.tensor in self.formulas.lazy:
             return None
         if s.outside is not None and not self.is_zero(s.outside):
             return None
@@ -108,7 +108,7 @@ class Reads(Frame):
         """Is a scalar a load, so that it is 0 in the lanes outside the tile? Values of the kernel itself are not."""
         if not isinstance(s, ir.Read) or (isinstance(s.tensor, ir.Step) and s.tensor.kind == "number"):
             return False
-        inner = s.tensor in self.values or s.tensor in self.tiles or s.tensor in self.lazy
+        inner = s.tensor in self.values or s.tensor in self.tiles or s.tensor in self.formulas.lazy
         return not inner and (s.outside is None or self.is_zero(s.outside))
 
     def is_zero(self, s: ir.Scalar) -> bool:

@@ -11,9 +11,9 @@ from dslc.backends.triton.linear import linear_kernel
 from dslc.backends.triton.text import Text, name_of, word
 
 from dslc.ir import nodes as ir
+from dslc.ir.rewrite import plain_variable
 from dslc.kernels.form import Kernel, Loop, Member
 from dslc.kernels.linear import linear
-from dslc.kernels.sums import plain_variable
 
 
 def elementwise(loop: Loop, layered: Mapping[ir.Node, int]) -> dict[ir.Node, Member] | None:

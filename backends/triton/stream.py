@@ -20,7 +20,7 @@ from dslc.backends.triton.kernels import (
     warps_for,
     wish_of,
 )  # fmt: skip
-from dslc.backends.triton.rows import bounded_tile, neutral, ready, reduced, taken_in, vanishes
+from dslc.backends.triton.reduce import bounded_tile, neutral, ready, reduced, taken_in, vanishes
 from dslc.backends.triton.text import ATOM, HALF, Text, atom, name_of, size_code
 
 from dslc.ir import nodes as ir

@@ -24,10 +24,9 @@ MAX_CALLS = 40
 MAX_ITERATIONS = 1_000
 MAX_PARAMETERS = 100_000
 
-#: What other work costs, in steps (of some 50 microseconds): an equation, the use of a definition, a step of a proof.
+#: What other work costs, in steps (of some 50 microseconds): an equation, the use of a definition.
 EQUATION_STEPS = 5
 INSTANCE_STEPS = 5
-PROOF_STEPS = 8
 
 #: Calls that an error inside a definition is shown with: the outermost one and the innermost ones.
 MAX_CALLS_SHOWN = 3

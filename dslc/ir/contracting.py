@@ -8,6 +8,7 @@ import numpy as np
 
 from dslc.ir import nodes as ir
 from dslc.ir.interpret import Interpreter
+from dslc.ir.rewrite import plain_variable
 
 #: letters for the axes of a product of tensors
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -38,7 +39,7 @@ def as_product(node: ir.Node) -> tuple[str, list[ir.Read]] | None:
     reads = _factors(node.body)
     terms = []
     for read in reads:
-        numbers = [_variable(place) for place in read.places]
+        numbers = [plain_variable(place) for place in read.places]
         whole = all(n is not None and ranges[n] == s for n, s in zip(numbers, read.tensor.shape, strict=True))
         if read.outside is not None or not whole:
             return None
@@ -55,10 +56,3 @@ def _factors(body: ir.Scalar) -> list[ir.Read]:
     if isinstance(body, ir.Op) and body.name == "*" and all(isinstance(a, ir.Read) for a in body.args):
         return [a for a in body.args if isinstance(a, ir.Read)]
     return []
-
-
-def _variable(place: ir.Place) -> int | None:
-    if isinstance(place, ir.Affine) and place.offset == 0 and place.divisor == 1 and place.mode == "inside":
-        if len(place.terms) == 1 and place.terms[0][1] == 1:
-            return place.terms[0][0]
-    return None

@@ -123,18 +123,84 @@ class Change:
         return total
 
 
+def plain_variable(place: ir.Place) -> int | None:
+    """The variable that a place is, unchanged; None for any other place."""
+    if isinstance(place, ir.Affine) and place.mode == "inside" and place.divisor == 1 and place.offset == 0:
+        if len(place.terms) == 1 and place.terms[0][1] == 1:
+            return place.terms[0][0]
+    return None
+
+
+@dataclass
+class Put:
+    """Variables replaced by places: what a formula is when it is read at those places."""
+
+    places: Mapping[int, ir.Place]
+    #: the sizes of the axes that the places are on
+    shape: tuple[Size, ...] = ()
+    done: dict[ir.Scalar, ir.Scalar] = field(default_factory=dict)
+
+    def scalar(self, root: ir.Scalar) -> ir.Scalar:
+        for s in ir.scalars(root):
+            if s not in self.done:
+                self.done[s] = self.one(s)
+        return self.done[root]
+
+    def one(self, s: ir.Scalar) -> ir.Scalar:
+        match s:
+            case ir.Var():
+                return value_of(self.places[s.number])
+            case ir.Read():
+                places = tuple(self.place(x, n) for x, n in zip(s.places, s.tensor.shape, strict=True))
+                outside = None if s.outside is None else self.done[s.outside]
+                return ir.intern(ir.Read(s.tensor, places, s.dtype, outside))
+        return ir.rebuild(s, lambda x: self.done[x])
+
+    def place(self, place: ir.Place, size: Size) -> ir.Place:
+        """A place on an axis of the given size."""
+        if isinstance(place, ir.At):
+            return place
+        if isinstance(place, ir.Data):
+            return ir.intern(ir.Data(self.scalar(place.value), place.mode))
+        variable = plain_variable(place)
+        if variable is not None:
+            given = self.places[variable]
+            around = not isinstance(given, ir.At) and given.mode != "inside"
+            if around and (variable >= len(self.shape) or self.shape[variable] != size):
+                raise NotAffine  # wrapped around, or clamped to, an axis of another length
+            return given
+        forms: dict[int, Form] = {}
+        for number, _ in place.terms:
+            given = self.places[number]
+            if not isinstance(given, ir.Affine) or given.mode != "inside":
+                raise NotAffine
+            forms[number] = Form(given.terms, given.offset, given.divisor)
+        return compose(place, forms)
+
+
+def value_of(place: ir.Place) -> ir.Scalar:
+    """The number that a place is."""
+    if isinstance(place, ir.Data):
+        if place.mode != "inside":
+            raise NotAffine
+        return place.value
+    if isinstance(place, ir.At):
+        at: ir.Scalar = ir.read(place.step, ())
+        return at if place.offset == 0 else ir.op("+", (at, ir.intern(ir.SizeOf(place.offset))), "i64")
+    if place.mode != "inside":
+        raise NotAffine
+    return Change({}).value(Form(place.terms, place.offset, place.divisor))
+
+
 def seen_at(places: Sequence[ir.Place], body: ir.Scalar) -> ir.Scalar | None:
     """The body of a comprehension as one sees it who reads the comprehension at these places.
 
     None where a place is data or may lie outside, and where the result would not be affine.
     """
-    forms: dict[int, Form] = {}
-    for axis, place in enumerate(places):
-        if not isinstance(place, ir.Affine) or place.mode != "inside":
-            return None
-        forms[axis] = Form(place.terms, place.offset, place.divisor)
+    if not all(isinstance(x, ir.Affine) and x.mode == "inside" for x in places):
+        return None
     try:
-        return Change(forms).scalar(body)
+        return Put(dict(enumerate(places))).scalar(body)
     except NotAffine:
         return None
 

@@ -15,11 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Change, keep
+from dslc.ir.rewrite import Change, keep, plain_variable
 from dslc.kernels.contract import Factor, factors
 from dslc.kernels.sides import contraction_sides
 from dslc.kernels.stream import tile_roles
-from dslc.kernels.sums import plain_variable
 from dslc.passes.transform import Outputs, Transform, everything
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Change, Form, NotAffine, compose
+from dslc.ir.rewrite import NotAffine, Put, plain_variable
 from dslc.kernels.contract import entries, factors
 from dslc.kernels.sides import contraction_sides
-from dslc.kernels.sums import plain_variable
 from dslc.passes.transform import Outputs, Transform, everything, with_body
-from dslc.sizes import Size
 
 #: operations that cost about as much as an addition
 CHEAP = frozenset(
@@ -45,67 +41,6 @@ CHEAP = frozenset(
 )
 #: a formula of this many operations is worth a kernel of its own rather than a second evaluation
 SMALL = 6
-
-
-@dataclass
-class Put:
-    """Variables replaced by places: what a formula is when it is read at those places."""
-
-    places: Mapping[int, ir.Place]
-    #: the sizes of the axes that the places are on
-    shape: tuple[Size, ...] = ()
-    done: dict[ir.Scalar, ir.Scalar] = field(default_factory=dict)
-
-    def scalar(self, root: ir.Scalar) -> ir.Scalar:
-        for s in ir.scalars(root):
-            if s not in self.done:
-                self.done[s] = self.one(s)
-        return self.done[root]
-
-    def one(self, s: ir.Scalar) -> ir.Scalar:
-        match s:
-            case ir.Var():
-                return value_of(self.places[s.number])
-            case ir.Read():
-                places = tuple(self.place(x, n) for x, n in zip(s.places, s.tensor.shape, strict=True))
-                outside = None if s.outside is None else self.done[s.outside]
-                return ir.intern(ir.Read(s.tensor, places, s.dtype, outside))
-        return ir.rebuild(s, lambda x: self.done[x])
-
-    def place(self, place: ir.Place, size: Size) -> ir.Place:
-        """A place on an axis of the given size."""
-        if isinstance(place, ir.At):
-            return place
-        if isinstance(place, ir.Data):
-            return ir.intern(ir.Data(self.scalar(place.value), place.mode))
-        variable = plain_variable(place)
-        if variable is not None:
-            given = self.places[variable]
-            around = not isinstance(given, ir.At) and given.mode != "inside"
-            if around and (variable >= len(self.shape) or self.shape[variable] != size):
-                raise NotAffine  # wrapped around, or clamped to, an axis of another length
-            return given
-        forms: dict[int, Form] = {}
-        for number, _ in place.terms:
-            given = self.places[number]
-            if not isinstance(given, ir.Affine) or given.mode != "inside":
-                raise NotAffine
-            forms[number] = Form(given.terms, given.offset, given.divisor)
-        return compose(place, forms)
-
-
-def value_of(place: ir.Place) -> ir.Scalar:
-    """The number that a place is."""
-    if isinstance(place, ir.Data):
-        if place.mode != "inside":
-            raise NotAffine
-        return place.value
-    if isinstance(place, ir.At):
-        at: ir.Scalar = ir.read(place.step, ())
-        return at if place.offset == 0 else ir.op("+", (at, ir.intern(ir.SizeOf(place.offset))), "i64")
-    if place.mode != "inside":
-        raise NotAffine
-    return Change({}).value(Form(place.terms, place.offset, place.divisor))
 
 
 class Inlined(Transform):

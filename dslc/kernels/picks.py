@@ -18,11 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Change, NotAffine, keep, zero
+from dslc.ir.rewrite import Change, NotAffine, Put, keep, plain_variable, zero
 from dslc.kernels.contract import factors
-from dslc.kernels.inline import Put
 from dslc.kernels.stream import candidates, tile_roles, tiles_of
-from dslc.kernels.sums import plain_variable
 from dslc.passes.transform import Outputs, Transform, everything, with_body
 from dslc.sizes import Size, tidy
 

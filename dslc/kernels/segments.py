@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Change, keep
-from dslc.kernels.sums import plain_variable, position
+from dslc.ir.rewrite import Change, keep, plain_variable
+from dslc.kernels.sums import position
 from dslc.sizes import Size, tidy
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dslc.ir import nodes as ir
+from dslc.ir.rewrite import plain_variable
 from dslc.kernels.contract import entries, factors, product
-from dslc.kernels.sums import plain_variable
 
 Sides = tuple[ir.Scalar, ir.Scalar, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 

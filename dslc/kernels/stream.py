@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from dslc.ir import nodes as ir
+from dslc.ir.rewrite import plain_variable
 from dslc.kernels.form import LONGEST_ROW
 from dslc.kernels.inline import Inlined, spreads
 from dslc.kernels.sides import contraction_sides
-from dslc.kernels.sums import plain_variable
 from dslc.passes.transform import Outputs
 from dslc.sizes import Size
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import Change, Form, keep, zero
+from dslc.ir.rewrite import Change, Form, keep, plain_variable, zero
 from dslc.passes.transform import Outputs, Transform
 from dslc.sizes import Size
 
@@ -110,14 +110,6 @@ def chosen(node: ir.Scatter, test: ir.Scalar, body: ir.Scalar) -> ir.Scalar:
     else:
         limit = ir.const(float("-inf") if node.op == "max" else float("inf"), node.dtype)
     return ir.op("select", (test, body, limit), node.dtype)
-
-
-def plain_variable(place: ir.Place) -> int | None:
-    """The variable that a place is, unchanged; None for any other place."""
-    if isinstance(place, ir.Affine) and place.mode == "inside" and place.divisor == 1 and place.offset == 0:
-        if len(place.terms) == 1 and place.terms[0][1] == 1:
-            return place.terms[0][0]
-    return None
 
 
 def position(change: Change, place: ir.Place, size: Size) -> ir.Scalar:
