@@ -11,7 +11,7 @@ from dslc.autodiff.reverse import gradients, ones
 from dslc.builder.build import Unit, build
 from dslc.frontend import check_text
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.interpret import Interpreter
 from dslc.passes.verify import verify
 
 Array = np.ndarray[Any, np.dtype[Any]]

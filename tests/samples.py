@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dslc.builder.build import Unit
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.interpret import Interpreter
 
 
 def load(text: str, folder: Path, name: str = "compiled") -> ModuleType:

@@ -9,10 +9,10 @@ from dslc.backends.triton.body import Axis, Body, CannotLower
 from dslc.backends.triton.text import ATOM, BIT, COMPARE, Text, aligned, is_float
 
 from dslc.ir import nodes as ir
-from dslc.ir.known import value_given
 from dslc.kernels.contract import factors
 from dslc.kernels.form import Kernel, Member
 from dslc.kernels.rescale import Rescaled
+from dslc.meaning.known import value_given
 
 NEUTRAL = {"sum": 0, "prod": 1, "max": float("-inf"), "min": float("inf"), "argmax": float("-inf"),
            "argmin": float("inf"), "any": False, "all": True}  # fmt: skip

@@ -8,7 +8,7 @@ import re
 from dslc.backends.triton.text import ATOM, BIT, COMPARE, PLUS, TIMES, UNARY
 
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import apply
+from dslc.meaning.interpret import apply
 
 #: operators: symbol, strength, strength that the right side needs
 INFIX = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dslc.autodiff import scalar as d
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, NotAffine, zero
-from dslc.ir.signs import positive, shifted
+from dslc.meaning.signs import positive, shifted
 from dslc.ops.table import RECORDS
 
 #: operations whose derivatives are finite wherever their arguments are; products count apart

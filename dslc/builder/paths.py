@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from dslc.builder.unit import Unit
-from dslc.ir.interpret import Array
+from dslc.meaning.interpret import Array
 
 
 def separate(unit: Unit, arrays: Mapping[str, Array], names: Iterable[str]) -> dict[str, Array]:

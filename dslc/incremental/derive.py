@@ -18,8 +18,8 @@ from dslc.incremental.cache import FOLDS, Cache, Slot, is_costly, without
 from dslc.incremental.causality import RUNNING, Causality, Reason, kept_axes, odd_shape
 from dslc.incremental.folding import folded
 from dslc.ir import nodes as ir
-from dslc.ir.known import value_given
 from dslc.ir.rewrite import Change, Form, NotAffine, keep
+from dslc.meaning.known import value_given
 from dslc.passes.merge_scans import merge_scans
 from dslc.sizes import Size, Symbol, show, tidy
 from dslc.source import Source

@@ -1,1 +1,1 @@
-"""The intermediate representation: its nodes, how they are interned, shown, changed and evaluated."""
+"""The intermediate representation: its nodes, how they are interned, shown and changed."""

@@ -12,7 +12,7 @@ import math
 
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
-from dslc.ir.signs import not_negative, positive, shifted
+from dslc.meaning.signs import not_negative, positive, shifted
 from dslc.ops.table import RECORDS
 
 Known = dict[ir.Node, bool]

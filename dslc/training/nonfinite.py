@@ -15,8 +15,8 @@ from dslc.arrays import Array
 from dslc.builder.paths import together
 from dslc.check import program as p
 from dslc.ir import nodes as ir
-from dslc.ir.contracting import Contracting
 from dslc.ir.naming import name_of
+from dslc.meaning.contracting import Contracting
 from dslc.run_errors import RunError
 from dslc.sizes import Symbol
 from dslc.source import NOWHERE, Span

@@ -18,7 +18,7 @@ import numpy as np
 from dslc.builder.build import Unit
 from dslc.builder.paths import separate
 from dslc.compiler import compile_module
-from dslc.ir.interpret import Array
+from dslc.meaning.interpret import Array
 from dslc.verification.precision import Noise, computed_in
 
 

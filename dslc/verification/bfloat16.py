@@ -14,7 +14,7 @@ import torch
 import triton.language as tl
 from triton.runtime import interpreter
 
-from dslc.ir.interpret import Array
+from dslc.meaning.interpret import Array
 
 
 def numbers(handle: Any) -> Array:

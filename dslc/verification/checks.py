@@ -15,9 +15,9 @@ from dslc.builder.build import Unit, build, build_train
 from dslc.builder.paths import separate, together
 from dslc.check import program as p
 from dslc.ir import nodes as ir
-from dslc.ir.contracting import Contracting, as_product
-from dslc.ir.interpret import Array, Interpreter
 from dslc.kernels.prepare import PASSES
+from dslc.meaning.contracting import Contracting, as_product
+from dslc.meaning.interpret import Array, Interpreter
 from dslc.passes.transform import run_passes
 from dslc.pipeline import EARLY, trained
 from dslc.source import Span

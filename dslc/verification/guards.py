@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Array
+from dslc.meaning.interpret import Array
 from dslc.verification import checks
 from dslc.verification.backends import Loaded
 

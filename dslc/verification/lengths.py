@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dslc.builder.build import build, build_train
 from dslc.check import program as p
 from dslc.ir import nodes as ir
-from dslc.ir.contracting import Contracting, as_product
+from dslc.meaning.contracting import Contracting, as_product
 from dslc.verification import checks
 from dslc.verification.allowed import allowed
 from dslc.verification.backends import Loaded

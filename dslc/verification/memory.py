@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dslc.ir.interpret import Array
+from dslc.meaning.interpret import Array
 from dslc.verification.backends import Loaded
 from dslc.verification.checks import Check, Subject
 

@@ -19,7 +19,7 @@ from dslc.builder.unit import Unit, Value
 from dslc.check import program as p
 from dslc.check.dependence import tensors_in
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Array, Interpreter
+from dslc.meaning.interpret import Array, Interpreter
 from dslc.pipeline import trained
 from dslc.verification.backends import Loaded
 from dslc.verification.checks import APART, EXACT, Check, Subject, error_of, largest_of, of_a_step, tolerance

@@ -17,8 +17,8 @@ import numpy as np
 
 from dslc.builder.build import Unit
 from dslc.ir import nodes as ir
-from dslc.ir.contracting import Contracting, as_product
-from dslc.ir.interpret import Array, Interpreter, rounded
+from dslc.meaning.contracting import Contracting, as_product
+from dslc.meaning.interpret import Array, Interpreter, rounded
 
 #: dtype -> the largest relative error of one rounding
 ROUNDING = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}

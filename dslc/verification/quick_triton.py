@@ -20,7 +20,7 @@ import triton.language as tl
 from triton.language import core
 from triton.runtime import interpreter
 
-from dslc.ir.interpret import Array
+from dslc.meaning.interpret import Array
 
 VERSION = "3.9.0"
 

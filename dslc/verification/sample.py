@@ -9,7 +9,7 @@ import numpy as np
 from dslc.builder.build import Unit
 from dslc.check import program as p
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Array, Interpreter
+from dslc.meaning.interpret import Array, Interpreter
 from dslc.sizes import Size
 
 #: open sizes are drawn from these, both ends included

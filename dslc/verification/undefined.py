@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Array, Interpreter
+from dslc.meaning.interpret import Array, Interpreter
 
 #: what stands in the place of NaN, one time after the other: random numbers, and the same with the other sign, so that
 #: they come to lie on both sides of a kink

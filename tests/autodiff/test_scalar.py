@@ -15,7 +15,7 @@ from scalar_cases import CASES, GAMMA, UNIT, broken, mismatches
 from dslc.autodiff import scalar as d
 from dslc.autodiff.reverse import gradients, ones
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.interpret import Interpreter
 from dslc.ops.table import RECORDS
 from dslc.passes.verify import verify
 

@@ -12,7 +12,7 @@ from programs import check_gradient
 from dslc.builder.build import Unit, build_train
 from dslc.frontend import check_file
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.interpret import Interpreter
 from dslc.passes.verify import verify
 
 ROOT = Path(__file__).parents[2]

@@ -21,7 +21,7 @@ from dslc.builder.build import Unit, build, build_train
 from dslc.compiler import choose
 from dslc.diagnostics.report import Reporter
 from dslc.frontend import check_file
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.interpret import Interpreter
 from dslc.open_sizes import needed
 from dslc.source import Source
 from dslc.syntax import tree as t

@@ -18,7 +18,7 @@ from dslc.compiler import choose, compile_module
 from dslc.frontend import check_file
 from dslc.incremental.program import StepProgram
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.interpret import Interpreter
 from dslc.passes.verify import verify
 
 ROOT = Path(__file__).parents[2]

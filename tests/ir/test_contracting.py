@@ -7,8 +7,8 @@ import pytest
 from programs import unit
 
 from dslc.ir import nodes as ir
-from dslc.ir.contracting import Contracting, as_product
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.contracting import Contracting, as_product
+from dslc.meaning.interpret import Interpreter
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.interpret import Interpreter
 from dslc.passes.verify import verify
 
 X = ir.intern(ir.Input("x", "input", "f64", (3, 4)))

@@ -12,11 +12,11 @@ from dslc.builder.build import Unit
 from dslc.compiler import choose
 from dslc.frontend import check_file
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Interpreter
 from dslc.kernels.constants import rewritten
 from dslc.kernels.exchange import exchanged
 from dslc.kernels.prepare import PASSES
 from dslc.kernels.sides import inner_order
+from dslc.meaning.interpret import Interpreter
 from dslc.passes.transform import run_passes
 from dslc.sizes import symbol
 

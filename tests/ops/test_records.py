@@ -21,7 +21,7 @@ from samples import load
 
 from dslc.compiler import compile_text
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.interpret import Interpreter
 from dslc.ops.record import ScalarOp
 from dslc.ops.table import RECORDS, SCALAR_OPS
 

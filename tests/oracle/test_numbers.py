@@ -17,7 +17,7 @@ from dslc.builder.build import build
 from dslc.compiler import choose, compile_text
 from dslc.frontend import check_text
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.interpret import Interpreter
 
 torch.set_num_threads(1)
 

@@ -17,7 +17,7 @@ from dslc.autodiff.reverse import gradients, ones
 from dslc.builder.build import Unit, build, build_train
 from dslc.frontend import Checked, check_file
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.interpret import Interpreter
 
 torch.set_num_threads(1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.interpret import Interpreter
 from dslc.passes.merge_scans import merge_scans
 from dslc.passes.transform import everything
 

@@ -11,7 +11,7 @@ from samples import sample
 from dslc import pipeline
 from dslc.compiler import choose
 from dslc.frontend import check_file
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.interpret import Interpreter
 from dslc.passes.verify import verify
 
 ROOT = Path(__file__).parents[2]

@@ -25,7 +25,7 @@ from dslc.builder.build import build, build_train
 from dslc.compiler import choose, compile_text
 from dslc.frontend import check_text
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.interpret import Interpreter
 from dslc.passes.verify import verify
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -21,7 +21,7 @@ from dslc.incremental.cache import Slot
 from dslc.incremental.derive import Derived, NoStep, derive
 from dslc.incremental.program import open_sizes, starts_of
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.interpret import Interpreter
 from dslc.passes.verify import verify
 from dslc.pipeline import EARLY
 from dslc.sizes import Symbol

@@ -18,7 +18,7 @@ from dslc.autodiff.reverse import gradients, ones
 from dslc.builder.build import build_train
 from dslc.frontend import check_file
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.interpret import Interpreter
 from dslc.stabilise.rewriter import Fired, stabilise
 
 SPECS = Path(__file__).parents[2] / "specs"

@@ -14,7 +14,7 @@ from samples import load
 from dslc.autodiff.reverse import gradients
 from dslc.compiler import compile_text
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.interpret import Interpreter
 
 #: some of their outputs are whole numbers, so that there is no `Module` for them
 WHOLE = {"argmax, argmin, any, all", "argmax of ties takes the first", "sort, argsort, top_k"}

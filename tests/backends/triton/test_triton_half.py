@@ -15,7 +15,7 @@ from triton_modules import ROOT, numpy_module, tensor, tensors, triton_module
 from dslc import pipeline
 from dslc.compiler import choose, compile_text
 from dslc.frontend import check_file
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.interpret import Interpreter
 from dslc.verification.bfloat16 import as_on_a_device
 
 TYPES = {"f16": torch.float16, "bf16": torch.bfloat16}

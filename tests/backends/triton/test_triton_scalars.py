@@ -11,7 +11,7 @@ import pytest
 import torch
 from triton_modules import triton_module
 
-from dslc.ir.interpret import apply
+from dslc.meaning.interpret import apply
 from dslc.ops.table import SCALAR_OPS
 
 #: accuracy in float64: how far these are from correctly rounded

@@ -14,7 +14,7 @@ from samples import load, sample, separate
 from dslc import pipeline
 from dslc.compiler import choose, compile_text
 from dslc.frontend import check_file
-from dslc.ir.interpret import Interpreter
+from dslc.meaning.interpret import Interpreter
 
 ROOT = Path(__file__).parents[3]
 

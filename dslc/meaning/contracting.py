@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from dslc.ir import nodes as ir
-from dslc.ir.interpret import Interpreter
 from dslc.ir.rewrite import plain_variable
+from dslc.meaning.interpret import Interpreter
 
 #: letters for the axes of a product of tensors
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

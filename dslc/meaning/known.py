@@ -41,7 +41,7 @@ def _value(s: ir.Scalar, args: list[Value]) -> Value:
     if None in args:
         return None
     try:
-        from dslc.ir.interpret import apply  # numpy, which few specs need here
+        from dslc.meaning.interpret import apply  # numpy, which few specs need here
 
         value = apply(s.name, list(args), s.dtype).item()
     except (KeyError, TypeError, ValueError):
