@@ -14,28 +14,10 @@ from dataclasses import dataclass, field
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
+from dslc.ops.table import FREE
 from dslc.polynomials import log2
 from dslc.sizes import Polynomial, Size, extreme, quotient
 from dslc.source import NOWHERE, Span
-
-#: operations on floats that cost nothing
-FREE = {
-    "cast",
-    "stop_grad",
-    "select",
-    "<",
-    "<=",
-    ">",
-    ">=",
-    "==",
-    "!=",
-    "and",
-    "or",
-    "not",
-    "isnan",
-    "isinf",
-    "isfinite",
-}
 
 BYTES = {"bool": 1, "f16": 2, "bf16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8}
 

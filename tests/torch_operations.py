@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from dslc.ops.record import ScalarOp
+from dslc.ops.table import RECORDS
+
 Tensor = torch.Tensor
 
 INTS = ("i32", "i64")
@@ -34,10 +37,6 @@ def _joined(*args: Tensor) -> list[Tensor]:
     return [a.to(dtype) for a in args]
 
 
-def _relu(x: Tensor) -> Tensor:
-    return torch.relu(x)
-
-
 def _clip(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
     x, low, high = _joined(x, low, high)
     return torch.minimum(torch.maximum(x, low), high)
@@ -47,26 +46,21 @@ def _rsqrt(x: Tensor) -> Tensor:
     return 1 / torch.sqrt(x)
 
 
+def oracle(record: ScalarOp) -> Callable[..., Tensor]:
+    """The function that a record is compared with, on tensors."""
+    names = [f"x{k}" for k in range(record.arity or 2)]
+    text = f"lambda {', '.join(names)}: {record.oracle.format(*names)}" if "{" in record.oracle else record.oracle
+    function: Callable[..., Tensor] = eval(text, {"torch": torch})
+    return function
+
+
 SCALAR: dict[str, Callable[..., Tensor]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": _floats(lambda a, b: a / b),
-    "//": lambda a, b: torch.div(a, b, rounding_mode="floor"), "%": torch.remainder, "neg": lambda a: -a,
-    "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
-    "==": lambda a, b: a == b, "!=": lambda a, b: a != b,
+    name: _floats(oracle(record)) if record.gives == "float" else oracle(record) for name, record in RECORDS.items()
+} | {
     "and": lambda *a: functools.reduce(torch.logical_and, a), "or": lambda *a: functools.reduce(torch.logical_or, a),
-    "not": torch.logical_not, "select": lambda c, a, b: torch.where(c, *_joined(a, b)), "stop_grad": Tensor.detach,
-    "exp": _floats(torch.exp), "exp2": _floats(torch.exp2), "expm1": _floats(torch.expm1), "log": _floats(torch.log),
-    "log2": _floats(torch.log2), "log10": _floats(torch.log10), "log1p": _floats(torch.log1p),
-    "sqrt": _floats(torch.sqrt), "rsqrt": _floats(_rsqrt), "square": lambda x: x * x, "abs": torch.abs,
-    "sign": torch.sign, "sin": _floats(torch.sin), "cos": _floats(torch.cos), "tan": _floats(torch.tan),
-    "asin": _floats(torch.asin), "acos": _floats(torch.acos), "atan": _floats(torch.atan),
-    "atan2": _floats(torch.atan2), "sinh": _floats(torch.sinh), "cosh": _floats(torch.cosh),
-    "tanh": _floats(torch.tanh), "asinh": _floats(torch.asinh), "acosh": _floats(torch.acosh),
-    "atanh": _floats(torch.atanh), "sigmoid": _floats(torch.sigmoid), "relu": _relu, "erf": _floats(torch.erf),
-    "erfc": _floats(torch.erfc), "erfinv": _floats(torch.erfinv), "lgamma": _floats(torch.lgamma),
-    "digamma": _floats(torch.digamma), "floor": torch.floor, "ceil": torch.ceil, "round": torch.round,
-    "trunc": torch.trunc, "min": lambda a, b: torch.minimum(*_joined(a, b)),
-    "max": lambda a, b: torch.maximum(*_joined(a, b)), "clip": _clip, "hypot": _floats(torch.hypot),
-    "isnan": torch.isnan, "isinf": torch.isinf, "isfinite": torch.isfinite,
+    "select": lambda c, a, b: torch.where(c, *_joined(a, b)), "rsqrt": _floats(_rsqrt), "square": lambda x: x * x,
+    "min": lambda a, b: torch.minimum(*_joined(a, b)), "max": lambda a, b: torch.maximum(*_joined(a, b)),
+    "clip": _clip,
 }  # fmt: skip
 
 

@@ -18,10 +18,10 @@ from dslc.backends.numpy.names import HELPERS, TAKEN
 from dslc.backends.numpy.sums import Sums, natural
 from dslc.backends.numpy.text import ATOM, DTYPES, PLUS, Text, bare, shape_code, size_code
 
-from dslc.autodiff.reverse import COSTLY
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import slope_of_mean
 from dslc.ir.naming import name_lines
+from dslc.ops.table import COSTLY
 from dslc.passes.products import split
 from dslc.sizes import Size
 from dslc.source import Span

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
-from dslc.backends.numpy.text import ATOM, COMPARE, PLUS, TIMES
+from dslc.backends.numpy.text import ATOM, COMPARE, PLUS, POWER, TIMES, UNARY
 
 from dslc.ops.table import RECORDS
 
@@ -20,10 +21,25 @@ INFIX = {
 #: operations that are calls of a function, of NumPy or of the runtime
 FUNCTIONS = {
     name: m[1] for name, r in RECORDS.items() if (m := re.fullmatch(r"([\w.]+)\(\{0\}(?:, \{\d\})*\)", r.numpy))
-} | {"normal_cdf": "normal_cdf"}  # which only `normal.py` writes
+}
 
-#: other texts, and how tightly they bind
-TEMPLATES = {name: (RECORDS[name].numpy, level) for name, level in (("relu", ATOM), ("clip", ATOM), ("rsqrt", TIMES))}
+_OPERATORS: dict[type, int] = {ast.Pow: POWER, ast.Mult: TIMES, ast.Div: TIMES, ast.Add: PLUS, ast.Sub: PLUS}
+
+
+def _level(text: str) -> int:
+    """How tightly a text binds.
+
+    >>> _level("1 / np.sqrt({0})") == TIMES, _level("np.maximum({0}, 0)") == ATOM
+    (True, True)
+    """
+    node = ast.parse(text.format("x", "y", "z"), mode="eval").body
+    if isinstance(node, ast.BinOp):
+        return _OPERATORS.get(type(node.op), COMPARE)
+    return UNARY if isinstance(node, ast.UnaryOp) else ATOM
+
+
+#: other texts, and how tightly they bind; `body.py` has cases of its own for some of them
+TEMPLATES = {name: (r.numpy, _level(r.numpy)) for name, r in RECORDS.items() if name not in {*INFIX, *FUNCTIONS}}
 
 #: operations on numbers that are known when the module is printed
-PLAIN = {name: r.plain for name, r in RECORDS.items()} | {"normal_cdf": "(0.5 * math.erfc(({0}) / -math.sqrt(2)))"}
+PLAIN = {name: r.plain for name, r in RECORDS.items()}

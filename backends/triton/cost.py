@@ -15,11 +15,12 @@ from dslc.backends.triton.kernels import KernelText
 from dslc.backends.triton.optimizer import NORM_BLOCK, Formulas
 
 from dslc.builder.build import Unit
-from dslc.cost import BYTES, FREE, Cost, Counter, product
+from dslc.cost import BYTES, Cost, Counter, product
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.kernels.form import Kernel, Member
 from dslc.kernels.narrow import HALVES
+from dslc.ops.table import FREE
 from dslc.sizes import Size, floor_div
 
 

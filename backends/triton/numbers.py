@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 from dslc.backends.triton.body import CannotLower
@@ -10,17 +11,15 @@ from dslc.backends.triton.scalars import folded
 from dslc.backends.triton.text import size_code
 
 from dslc.ir import nodes as ir
+from dslc.ops.table import RECORDS
 
 INFIX = {"+", "-", "*", "/", "//", "%", "<", "<=", ">", ">=", "==", "!=", "and", "or"}
-MATH = (
-    "exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "erf", "erfc",
-    "lgamma", "floor", "ceil", "isfinite", "isnan",
-)  # fmt: skip
-FORMS = {name: f"math.{name}({{}})" for name in MATH} | {
-    "abs": "abs({})", "max": "max({}, {})", "min": "min({}, {})", "select": "({1} if {0} else {2})", "neg": "-{}",
-    "sigmoid": "(1 / (1 + math.exp(-{})))", "^": "{} ** {}", "pow": "{} ** {}", "stop_grad": "{}", "cast": "{}",
-    "not": "(not {})", "relu": "max({}, 0)", "square": "{0} * {0}", "clip": "min(max({0}, {1}), {2})",
-}  # fmt: skip
+#: texts on Python numbers; arguments are in parentheses already, where they need some
+FORMS = {
+    name: re.sub(r"(?<![\w.])\(\{(\d)\}\)", r"{\1}", r.plain)
+    for name, r in RECORDS.items()
+    if name not in INFIX and not re.search(r"\b(np|float)\b", r.plain)
+} | {"neg": "-{0}", "square": "{0} * {0}", "cast": "{0}"}  # fmt: skip
 
 
 def number(root: ir.Scalar, names: Mapping[ir.Node, str], node: ir.Node) -> str:

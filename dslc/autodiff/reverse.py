@@ -19,20 +19,15 @@ from dslc.autodiff.transpose import inside, transposed
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep, shift, zero
+from dslc.ops.table import COSTLY, EXACT, having
 from dslc.sizes import Size
 from dslc.source import NOWHERE, Span
 
-#: functions that cost much more than a multiplication
-COSTLY = frozenset(
-    ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sigmoid", "softplus", "erf", "erfc", "erfinv",
-     "normal_cdf", "lgamma", "digamma", "trigamma", "zeta", "sin", "cos", "tan", "asin", "acos", "atan",
-     "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "pow", "^")
-)  # fmt: skip
 #: functions whose derivative is cheap given their value
-BY_RESULT = frozenset(("exp", "exp2", "expm1", "tanh", "sigmoid", "sqrt", "log", "log1p", "log2", "log10"))
+BY_RESULT = having(lambda r: r.slope_from_value)
 
 #: their derivatives are numbers
-LINEAR = frozenset(("+", "-", "neg", "select", "cast"))
+LINEAR = having(lambda r: r.linear)
 
 
 N = TypeVar("N", ir.Comp, ir.Scatter)
@@ -327,13 +322,6 @@ class Reverse:
 
 #: adjoints of nodes with several values, from cotangents of these by number; `rules.py` fills the table
 RULES: dict[type, Callable[[Reverse, Any, Mapping[int, ir.Tensor]], None]] = {}
-
-
-#: operations that give the same result however they are computed
-EXACT = frozenset(
-    ("select", "<", "<=", ">", ">=", "==", "!=", "and", "or", "not", "neg", "abs", "relu", "max", "min", "clip", "sign",
-     "stop_grad")
-)  # fmt: skip
 
 
 def stored(node: N, ranges: tuple[Size, ...]) -> tuple[ir.Scalar, N]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dslc.autodiff.reverse import COSTLY, NoDerivative, Reverse, derived, zeros
+from dslc.autodiff.reverse import NoDerivative, Reverse, derived, zeros
 from dslc.autodiff.transpose import transposed
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Substitute, identity
+from dslc.ops.table import COSTLY
 from dslc.passes.reuse import Reuse
 from dslc.passes.sums import Sums
 from dslc.sizes import Size

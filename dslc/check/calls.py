@@ -24,7 +24,7 @@ from dslc.check.values import (
 )
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
-from dslc.ops.table import ALONG_AXIS, CASTS, DERIVATIVES, DRAWS, EXTERNALS, REDUCTIONS, SCALAR_OPS
+from dslc.ops.table import ALONG_AXIS, CASTS, DERIVATIVES, DRAWS, EXTERNALS, REDUCTIONS, SCALAR_OPS, having
 from dslc.sizes import extreme, tidy
 from dslc.syntax import tree as t
 
@@ -132,7 +132,7 @@ def _fold_extreme(name: str, values: Sequence[StaticValue | None]) -> StaticValu
 
 
 #: operations that make a number whole, and those that give whole numbers for whole numbers
-ROUNDING, KEEPS_WHOLE = ("round", "floor", "ceil", "trunc"), ("+", "-", "*", "neg", "abs", "min", "max", "clip", "sign")
+ROUNDING, KEEPS_WHOLE = having(lambda r: r.whole == "makes"), having(lambda r: r.whole == "keeps")
 
 
 def _is_rounded(frame: Frame, root: Expr) -> bool:

@@ -8,37 +8,9 @@ from dslc.ir import nodes as ir
 from dslc.ir.rewrite import NotAffine, Put, plain_variable
 from dslc.kernels.contract import entries, factors
 from dslc.kernels.sides import contraction_sides
+from dslc.ops.table import CHEAP
 from dslc.passes.transform import Outputs, Transform, everything, with_body
 
-#: operations that cost about as much as an addition
-CHEAP = frozenset(
-    [
-        "+",
-        "-",
-        "*",
-        "neg",
-        "select",
-        "<",
-        "<=",
-        ">",
-        ">=",
-        "==",
-        "!=",
-        "and",
-        "or",
-        "not",
-        "max",
-        "min",
-        "abs",
-        "relu",
-        "cast",
-        "stop_grad",
-        "isfinite",
-        "isnan",
-        "clip",
-        "sign",
-    ]
-)
 #: a formula of this many operations is worth a kernel of its own rather than a second evaluation
 SMALL = 6
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from dslc.autodiff.reverse import COSTLY
 from dslc.ir import nodes as ir
 from dslc.kernels.stream import candidates
+from dslc.ops.table import COSTLY
 from dslc.passes.transform import Outputs, Transform, everything, with_body
 from dslc.passes.unread import drop_unread
 

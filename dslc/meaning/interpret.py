@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import functools
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,6 +11,8 @@ import numpy as np
 
 from dslc.ir import nodes as ir
 from dslc.ir.philox import uniform
+from dslc.ops import values
+from dslc.ops.table import RECORDS
 from dslc.sizes import Size
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -116,8 +118,8 @@ class Interpreter:
             self.steps[node.number] = number, carries
             for x in inner:
                 self.done[id(x)] = self.evaluate(x)
-            for values, result in zip(stacked, node.results, strict=True):
-                values.append(self.done[id(result)])
+            for rows, result in zip(stacked, node.results, strict=True):
+                rows.append(self.done[id(result)])
             carries = [self.done[id(c)] for c in node.carries]
         return [np.stack(v[::-1] if node.reverse else v) for v in stacked] + carries
 
@@ -241,116 +243,29 @@ REDUCE: dict[str, Callable[[Array], Any]] = {
 }
 
 
-def _each(function: Callable[..., float]) -> Callable[..., Any]:
-    """A function of numbers, applied to every element."""
-    return np.vectorize(function, otypes=[np.float64])
+@functools.cache
+def function_of(text: str, arguments: int) -> Callable[..., Any]:
+    """The function that a text of a record stands for.
 
-
-def _lgamma(x: float) -> float:
-    return math.inf if x <= 0 and (math.isinf(x) or x == math.floor(x)) else math.lgamma(x)
-
-
-def _polygamma(order: int) -> Callable[[float], float]:
-    """The first (digamma) or second (trigamma) derivative of lgamma."""
-
-    def value(x: float) -> float:
-        if x == math.inf:
-            return x if order == 1 else 0.0
-        if math.isnan(x) or x == -math.inf or (x <= 0 and x == math.floor(x)):
-            return math.nan if math.isnan(x) else math.inf if order == 2 else -math.inf if x == 0 else math.nan
-        if x < 0.5:  # reflection
-            cot = 1 / math.tan(math.pi * x)
-            if order == 1:
-                return value(1 - x) - math.pi * cot
-            return math.pi**2 * (1 + cot * cot) - value(1 - x)
-        shifted = 0.0
-        while x < 12:  # recurrence, up to where the asymptotic series is exact
-            shifted += -1 / x if order == 1 else 1 / (x * x)
-            x += 1
-        even = [(-1) ** k * b for k, b in enumerate(BERNOULLI)]
-        if order == 1:
-            series = math.log(x) - 0.5 / x - sum(b / ((2 * k + 2) * x ** (2 * k + 2)) for k, b in enumerate(even))
-        else:
-            series = 1 / x + 0.5 / (x * x) + sum(b / x ** (2 * k + 3) for k, b in enumerate(even))
-        return float(shifted + series)
-
-    return value
-
-
-def _zeta(s: float, x: float) -> float:
-    """The sum of (x + k)^-s: twenty terms, the rest by Euler and Maclaurin."""
-    if not x > 0:
-        return math.inf if x == 0 else math.nan
-    total = sum((x + k) ** -s for k in range(20))
-    x += 20
-    total += x ** (1 - s) / (s - 1) + x**-s / 2
-    rising = s * x ** (-s - 1)
-    for k, b in enumerate(BERNOULLI, 1):
-        total += (-1) ** (k + 1) * b / math.factorial(2 * k) * rising
-        rising *= (s + 2 * k - 1) * (s + 2 * k) / (x * x)
-    return float(total)
-
-
-#: absolute values of the Bernoulli numbers B2, B4, ...; their signs alternate
-BERNOULLI = (1 / 6, 1 / 30, 1 / 42, 1 / 30, 5 / 66, 691 / 2730, 7 / 6)
-
-
-def _erfcx(x: float) -> float:
-    """e^(x^2) erfc(x); far out Laplace's continued fraction."""
-    if math.isnan(x) or x < -27:
-        return math.inf if x < 0 else x
-    if x < 10:
-        return math.exp(x * x) * math.erfc(x)
-    tail = x
-    for k in range(20, 0, -1):
-        tail = x + k / 2 / tail
-    return 1 / (math.sqrt(math.pi) * tail)
-
-
-def _erfinv(y: float) -> float:
-    """Newton's method on erf, from Winitzki's approximation; on erfc in the tails."""
-    if not -1 < y < 1:
-        return math.copysign(math.inf, y) if abs(y) == 1 else math.nan
-    if y == 0:
-        return y
-    a = 0.147
-    log = math.log1p(-y * y)
-    middle = 2 / (math.pi * a) + log / 2
-    x = math.copysign(math.sqrt(math.sqrt(middle * middle - log / a) - middle), y)
-    for _ in range(4):
-        error = math.erf(x) - y if abs(y) < 0.5 else math.copysign(1, y) * (1 - abs(y) - math.erfc(abs(x)))
-        x -= error * math.sqrt(math.pi) / 2 * math.exp(x * x)
-    return x
-
-
-SCALAR: dict[str, Callable[..., Any]] = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "^": np.power,
-    "//": np.floor_divide, "%": np.mod, "neg": np.negative, "<": np.less, "<=": np.less_equal, ">": np.greater,
-    ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
-    "and": lambda *a: np.logical_and.reduce(np.broadcast_arrays(*a)),
-    "or": lambda *a: np.logical_or.reduce(np.broadcast_arrays(*a)), "not": np.logical_not, "select": np.where,
-    "stop_grad": lambda x: x, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2,
-    "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "abs": np.abs,
-    "sign": np.sign, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos,
-    "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
-    "acosh": np.arccosh, "atanh": np.arctanh, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "relu": lambda x: np.maximum(x, 0), "softplus": lambda x: np.logaddexp(0, x), "erf": _each(math.erf),
-    "erfc": _each(math.erfc), "erfcx": _each(_erfcx), "erfinv": _each(_erfinv),
-    "lgamma": _each(_lgamma), "digamma": _each(_polygamma(1)), "trigamma": _each(_polygamma(2)), "zeta": _each(_zeta),
-    "floor": np.floor, "ceil": np.ceil, "round": np.round, "trunc": np.trunc, "min": np.minimum, "max": np.maximum,
-    "clip": lambda x, a, b: np.minimum(np.maximum(x, a), b), "square": np.square, "pow": np.power, "hypot": np.hypot,
-    "isnan": np.isnan,
-    "isinf": np.isinf, "isfinite": np.isfinite,
-}  # fmt: skip
+    >>> float(function_of("{0} - np.sqrt({1})", 2)(1.0, 4.0))
+    -1.0
+    """
+    names = [f"x{k}" for k in range(arguments)]
+    function: Callable[..., Any] = eval(f"lambda {', '.join(names)}: {text.format(*names)}", vars(values))
+    return function
 
 
 def apply(name: str, args: list[Any], dtype: str) -> Any:
+    """The value of an operation, by its record."""
+    if name == "cast":
+        return rounded(args[0], dtype)
+    record = RECORDS[name]
+    given = [np.asarray(a) for a in args]
+    if name == "^" and dtype not in ("i32", "i64"):
+        given[0] = given[0].astype(np.float64)
+    function = function_of(record.value or record.numpy, record.arity or 2)
     with np.errstate(all="ignore"):
-        if name == "cast":
-            return rounded(args[0], dtype)
-        if name == "^" and dtype not in ("i32", "i64"):
-            return np.power(np.asarray(args[0], np.float64), args[1])
-        return np.asarray(SCALAR[name](*args))
+        return np.asarray(function(*given) if record.arity else functools.reduce(function, given))
 
 
 def along(node: ir.Along, args: list[Array], shape: tuple[int, ...]) -> list[Any]:

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from dslc.ir import nodes as ir
+from dslc.ops.record import REAL
+from dslc.ops.table import having
+
+#: operations whose results are certainly positive, or at least not negative, for all numbers
+POSITIVE = having(lambda r: r.gives != "bool" and r.range[0] > 0 and set(r.domain) == {REAL})
+NOT_NEGATIVE = having(lambda r: r.gives != "bool" and r.range[0] >= 0 and set(r.domain) == {REAL})
+#: operations that keep their argument on its side of 0
+KEEPS_SIGN = having(lambda r: r.keeps_sign)
 
 
 def positive(s: ir.Scalar, depth: int = 10) -> bool:
@@ -19,7 +27,9 @@ def positive(s: ir.Scalar, depth: int = 10) -> bool:
             return (positive(a, below) and not_negative(b, below)) or (not_negative(a, below) and positive(b, below))
         case ir.Op("*" | "/", (a, b)):
             return positive(a, depth - 1) and positive(b, depth - 1)
-        case ir.Op("sqrt" | "cast" | "stop_grad", (a,)):
+        case ir.Op(name) if name in POSITIVE:
+            return True
+        case ir.Op(name, (a,)) if name in KEEPS_SIGN:
             return positive(a, depth - 1)
         case ir.Read(ir.Comp(op=None) as tensor) if s.outside is None:
             return positive(tensor.body, depth - 1)
@@ -39,9 +49,9 @@ def not_negative(s: ir.Scalar, depth: int = 10) -> bool:
             return True
         case ir.Op("*" | "/" | "+", (a, b)):
             return not_negative(a, depth - 1) and not_negative(b, depth - 1)
-        case ir.Op("exp" | "abs" | "relu" | "softplus" | "sigmoid"):
+        case ir.Op(name) if name in NOT_NEGATIVE:
             return True
-        case ir.Op("sqrt" | "cast" | "stop_grad", (a,)):
+        case ir.Op(name, (a,)) if name in KEEPS_SIGN:
             return not_negative(a, depth - 1)
         case ir.Read(ir.Comp() as tensor) if tensor.op in (None, "sum", "max") and s.outside is None:
             return not_negative(tensor.body, depth - 1)

@@ -10,6 +10,15 @@ from typing import Literal
 from dslc.ir import algebra as d
 from dslc.ir import nodes as ir
 
+#: free: not counted, as comparisons. cheap: about an addition. medium: a division, a root. costly: many of them.
+Cost = Literal["free", "cheap", "medium", "costly"]
+
+#: finite arguments for which the result is certainly finite, as far as records tell
+FiniteFor = Literal["any", "not negative", "positive", "none"]
+
+#: makes: whole numbers of any. keeps: whole numbers of whole numbers.
+Whole = Literal["", "makes", "keeps"]
+
 #: float: floats in and out. same: the dtype of the arguments. bool: a condition. int: whole numbers.
 Gives = Literal["float", "same", "bool", "int"]
 
@@ -31,7 +40,10 @@ class ScalarOp:
     """One scalar operation. It has a field for everything that any stage asks of it, so that a new one is one record.
 
     Texts are formats: `{0}`, `{1}` are the arguments, in C `{f}` is the suffix of float functions. NumPy texts may name
-    functions of the runtime, Triton texts without `tl.` device functions that the backend defines.
+    functions of the runtime, Triton texts without `tl.` device functions that the backend defines. A NumPy text has
+    each argument once, and not beside an operator: arguments are put in as they are.
+
+    What has a default is what a stage may use if it is so: the default is safe.
     """
 
     name: str
@@ -52,12 +64,14 @@ class ScalarOp:
     tame: bool
     #: the derivative where it has none, in words; empty where it always has one
     kinks: str
+    cost: Cost
+    finite_for: FiniteFor
     numpy: str
     #: on Python numbers that are known when the module is printed
     plain: str
     triton: str
     c: str
-    #: the function of torch (or scipy) that tests compare with
+    #: what tests compare with: a function of torch, or a text with some
     oracle: str
     #: arguments inside the domain and away from kinks, one tuple for each argument
     samples: tuple[Points, ...]
@@ -65,11 +79,27 @@ class ScalarOp:
     edges: tuple[tuple[Points, float], ...]
     #: can be called by name in a spec
     in_language: bool
+    #: what it means on float64, as NumPy text; empty: the text for modules does, with the functions of `values.py`
+    value: str = ""
+    #: its slope takes a few operations once its value is known
+    slope_from_value: bool = False
+    #: its derivatives are numbers
+    linear: bool = False
+    #: it chooses a number, changes its sign or makes it whole: the same result however it is computed
+    exact: bool = False
+    #: positive for positive arguments, and not negative for those that are not
+    keeps_sign: bool = False
+    whole: Whole = ""
 
 
 def rule(derivative: Callable[[ir.Scalar, ir.Scalar], ir.Scalar]) -> Rule:
     """The rule of f(x), with f'(x) given from x and the result y."""
     return lambda y, a: (d.mul(a, derivative(y.args[0], y)),)
+
+
+def finite_for(tame: bool, range: Interval) -> FiniteFor:
+    """For which arguments a result is finite, if nothing more is known about it."""
+    return "any" if tame or all(map(math.isfinite, range)) else "none"
 
 
 def function(
@@ -79,6 +109,7 @@ def function(
     samples: Points,
     edges: tuple[tuple[float, float], ...],
     *,
+    cost: Cost,
     domain: Interval = REAL,
     range: Interval = REAL,
     gives: Gives = "float",
@@ -89,9 +120,16 @@ def function(
     triton: str = "",
     c: str = "",
     oracle: str = "",
+    finite: FiniteFor | None = None,
     in_language: bool = True,
+    slope_from_value: bool = False,
+    linear: bool = False,
+    exact: bool = False,
+    keeps_sign: bool = False,
+    whole: Whole = "",
 ) -> ScalarOp:
     """A function of one number; texts that are not given follow its name."""
+    flat = derivative is None and gives != "float"
     return ScalarOp(
         name=name,
         arity=1,
@@ -100,9 +138,11 @@ def function(
         domain=(domain,),
         range=range,
         derivative=derivative,
-        flat=derivative is None and gives != "float",
-        tame=tame or (derivative is None and gives != "float"),
+        flat=flat,
+        tame=tame or flat,
         kinks=kinks,
+        cost=cost,
+        finite_for=finite or finite_for(tame or flat, range),
         numpy=numpy or f"np.{name}({{0}})",
         plain=plain or f"math.{name}({{0}})",
         triton=triton or f"tl.{name}({{0}})",
@@ -111,4 +151,9 @@ def function(
         samples=(samples,),
         edges=tuple(((x,), y) for x, y in edges),
         in_language=in_language,
+        slope_from_value=slope_from_value,
+        linear=linear,
+        exact=exact,
+        keeps_sign=keeps_sign,
+        whole=whole,
     )

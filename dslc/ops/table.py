@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dslc.ops.arithmetic import ARITHMETIC, KINKED
 from dslc.ops.elementary import ELEMENTARY
 from dslc.ops.record import ScalarOp
@@ -12,6 +14,24 @@ RECORDS: dict[str, ScalarOp] = {r.name: r for r in (*ELEMENTARY, *KINKED, *SPECI
 
 #: those that a spec can call by name
 SCALAR_OPS: dict[str, ScalarOp] = {name: r for name, r in RECORDS.items() if r.in_language}
+
+
+def having(fact: Callable[[ScalarOp], bool]) -> frozenset[str]:
+    """The operations of which something holds.
+
+    >>> sorted(having(lambda r: r.whole == "makes"))
+    ['ceil', 'floor', 'round', 'trunc']
+    """
+    return frozenset(name for name, r in RECORDS.items() if fact(r))
+
+
+#: operations on floats that cost nothing; those that cost at most about an addition; those that cost many
+FREE = having(lambda r: r.cost == "free")
+CHEAP = having(lambda r: r.cost in ("free", "cheap"))
+COSTLY = having(lambda r: r.cost == "costly")
+
+#: operations that give the same result however they are computed
+EXACT = having(lambda r: r.exact)
 
 #: reductions: the bound indices disappear
 REDUCTIONS = {

@@ -9,13 +9,20 @@ a mask hides it. Overflow of sums and products of finite numbers does not count.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.meaning.signs import not_negative, positive, shifted
+from dslc.ops.record import FiniteFor
 from dslc.ops.table import RECORDS
 
 Known = dict[ir.Node, bool]
+
+#: what is asked of finite arguments for a finite result
+FINITE: dict[FiniteFor, Callable[[ir.Scalar], bool]] = {
+    "any": lambda s: True, "not negative": not_negative, "positive": positive, "none": lambda s: False,
+}  # fmt: skip
 
 
 @ir.remembered
@@ -77,17 +84,12 @@ def _scalar(root: ir.Scalar, known: Known) -> bool:
                 finite[s] = below and known[s.tensor]
             case ir.Op("/", (_, b)):
                 finite[s] = below and _is_nonzero(b)
-            case ir.Op("sqrt", (a,)):
-                finite[s] = below and not_negative(a)
-            case ir.Op("rsqrt" | "log", (a,)):
-                finite[s] = below and positive(a)
             case ir.Op("exp", (a,)):
                 finite[s] = shifted(a)
             case ir.Op("^", (_, ir.Const() as n)):
                 finite[s] = below and n.value in (1, 2, 3, 4)
             case ir.Op():
-                record = RECORDS.get(s.name)  # none for functions that a backend writes: they may be infinite
-                finite[s] = below and record is not None and (record.tame or all(map(math.isfinite, record.range)))
+                finite[s] = below and all(map(FINITE[RECORDS[s.name].finite_for], s.args))
             case _:
                 finite[s] = True
     return finite[root]

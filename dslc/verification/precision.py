@@ -19,6 +19,7 @@ from dslc.builder.build import Unit
 from dslc.ir import nodes as ir
 from dslc.meaning.contracting import Contracting, as_product
 from dslc.meaning.interpret import Array, Interpreter, rounded
+from dslc.ops.table import EXACT
 
 #: dtype -> the largest relative error of one rounding
 ROUNDING = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
@@ -111,13 +112,6 @@ def watching(kind: type[Interpreter], dtype: str, past: list[ir.Node]) -> type[I
             return value
 
     return Watching
-
-
-#: operations that only choose a number, or change its sign
-EXACT = frozenset({
-    "select", "max", "min", "clip", "relu", "neg", "abs", "stop_grad", "cast", "sign", "floor", "ceil", "round",
-    "trunc", "<", "<=", ">", ">=", "==", "!=", "and", "or", "not", "isnan", "isinf", "isfinite",
-})  # fmt: skip
 
 
 def rounds(node: ir.Node) -> bool:
