@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dslc.autodiff.reverse import NoDerivative
+from dslc.backends.registry import BACKENDS, backend_of
 from dslc.builder.build import Refusal
 from dslc.builder.layers import one_by_one
 from dslc.check import program as p
@@ -47,14 +48,16 @@ def compile_text(
     With `atomic`, Triton kernels may add what is scattered in any order; `registry` is one of Triton kernels to fill;
     `wrt` are inputs by which the loss is differentiated beside the parameters.
     """
-    if atomic and backend != "triton":
-        raise ValueError("atomic additions are a choice of the backend triton alone")
-    if backend == "numpy" and dtype == "bf16":
-        raise ValueError("NumPy has no bfloat16: take the dtype f32 or f16, or the backend triton")
-    generate, cannot_lower = backend_of(backend)
+    atomics = [x.name for x in BACKENDS.values() if "atomic" in x.options]
+    if atomic and backend not in atomics:
+        raise ValueError(f"atomic additions are a choice of the backend {' and '.join(atomics)} alone")
+    chosen = backend_of(backend)
+    if dtype in chosen.lacks:
+        raise ValueError(": ".join(chosen.lacks[dtype]))
     if dtype not in KEPT:
         *others, last = map(repr, KEPT)
         raise ValueError(f"there is no dtype {dtype!r} for parameters; expected {', '.join(others)} or {last}")
+    printer = chosen.printer()
     checked = check_file(path, settings)
     if checked.program is None:
         raise SpecError(checked.errors)
@@ -67,8 +70,8 @@ def compile_text(
         options |= {} if registry is None else {"registry": registry}
         with compilation():
             program = Program(instance, train, optimizer_of(checked, train))
-            text = sound(generate(program, path.name, dtype, **options))
-    except (Refusal, NoDerivative, cannot_lower) as reason:
+            text = sound(printer.generate(program, path.name, dtype, **options))
+    except (Refusal, NoDerivative, printer.cannot) as reason:
         span = reason.span if reason.span is not None and reason.span.source.text else instance.span
         raise SpecError([refusal(reason, span or NOWHERE, backend)]) from reason
 
@@ -85,21 +88,6 @@ def long_loops(instance: p.Instance, lines: int) -> list[Diagnostic]:
     if longest is None or len(longest.passes) < 2:
         return []
     return [kinds.LOOP_ONE_BY_ONE(Label(longest.span), passes=len(longest.passes), lines=f"{lines:,}")]
-
-
-def backend_of(name: str) -> tuple[Callable[..., str], type[Any]]:
-    """The function that makes the text of a module, and what it raises for a spec that it cannot do."""
-    if name == "numpy":
-        from dslc.backends.numpy import module as numpy_module
-        from dslc.backends.numpy import text as numpy_text
-
-        return numpy_module.generate, numpy_text.CannotLower
-    if name == "triton":
-        from dslc.backends.triton import body as triton_body
-        from dslc.backends.triton import module as triton_module
-
-        return triton_module.generate, triton_body.CannotLower
-    raise ValueError(f"there is no backend {name!r}; expected 'numpy' or 'triton'")
 
 
 def refusal(reason: Refusal | NoDerivative | Any, span: Span, backend: str) -> Diagnostic:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dslc import pipeline
+from dslc.backends.registry import backend_of
 from dslc.check import program as p
 from dslc.ir import nodes as ir
-from dslc.ir.naming import name_of
 from dslc.ir.show import show
-from dslc.kernels.form import Kernel, Loop, Step
 from dslc.kernels.prepare import prepared
 from dslc.passes.transform import Stages
 from dslc.sizes import show as show_size
-from dslc.source import NOWHERE, Source, Span
+from dslc.source import Source, Span
 
 Program = Mapping[str, ir.Tensor]
 
@@ -92,39 +90,10 @@ def code(spec: Spec) -> str:
 
 def fused(spec: Spec) -> str:
     """Which values a statement, or a kernel, computes together; of kernels also sizes and what they store."""
-    if spec.backend == "numpy":
-        from dslc.backends.numpy.schedule import shown
-
-        return "\n".join(shown(list(spec.lowered().outputs.values())))
-    _, steps = prepared(spec.lowered().outputs, spec.dtype)
-    return "\n".join(_step_lines(steps))
-
-
-def _step_lines(steps: Sequence[Step]) -> Iterator[str]:
-    stack: list[tuple[Step, int]] = [(x, 0) for x in reversed(steps)]
-    while stack:
-        step, depth = stack.pop()
-        indent = "    " * depth
-        if isinstance(step, Loop):
-            yield f"{indent}loop over {show_size(step.scan.length)}{_where(step.scan.span)}"
-            stack += [(x, depth + 1) for x in reversed(step.steps)]
-        elif isinstance(step, Kernel):
-            sizes = ", ".join(map(show_size, step.sizes))
-            stored = {_label(x) for x in step.stored}
-            inner = [x for x in dict.fromkeys(map(_label, step.members)) if x not in stored]
-            rest = f" by way of {', '.join(inner)}" if inner else ""
-            places = dict.fromkeys(_where(getattr(x, "span", NOWHERE)).strip(" ()") for x in step.members)
-            lines = ", ".join(x for x in places if x)
-            yield f"{indent}{step.kind} [{sizes}]: {', '.join(sorted(stored))}{rest}" + (
-                f"  ({lines})" if lines else ""
-            )
-        else:
-            node = step.node
-            yield f"{indent}{type(node).__name__.lower()}: {_label(node)}{_where(getattr(node, 'span', NOWHERE))}"
-
-
-def _label(node: ir.Node) -> str:
-    return name_of(node) or "a value without a name"
+    show_groups = backend_of(spec.backend).printer().fused
+    if show_groups is None:
+        raise NoStage(f"the {spec.backend} backend does not tell what it computes together")
+    return "\n".join(show_groups(list(spec.lowered().outputs.values()), spec.dtype))
 
 
 def memory(spec: Spec) -> str:
@@ -140,17 +109,10 @@ def memory(spec: Spec) -> str:
 
 def kernels(spec: Spec) -> str:
     """The kernels of a module, as it has them."""
-    if spec.backend != "triton":
+    kernels_of = backend_of(spec.backend).printer().kernels
+    if kernels_of is None:
         raise NoStage(f"the {spec.backend} backend has no kernels; the stage fused shows what it computes together")
-    text = code(spec)
-    lines = text.splitlines()
-    found = []
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.FunctionDef) and any(
-            ast.unparse(d).startswith("triton.jit") for d in node.decorator_list
-        ):
-            found.append("\n".join(lines[node.decorator_list[0].lineno - 1 : node.end_lineno]))
-    return BETWEEN_KERNELS.join(found)
+    return BETWEEN_KERNELS.join(kernels_of(code(spec)))
 
 
 #: what stands between two kernels

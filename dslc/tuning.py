@@ -180,11 +180,12 @@ def tuned(
     import numpy as np
     import torch
 
+    from dslc.backends.triton.backend import TORCH
     from dslc.backends.triton.registry import Registry
     from dslc.builder.build import build, build_train
     from dslc.compiler import choose, compile_text, imported
     from dslc.frontend import check_file
-    from dslc.verification.backends import TORCH, Loaded
+    from dslc.verification.backends import Loaded
     from dslc.verification.sample import draw_inputs, open_sizes
 
     registry = Registry(dtype, atomic)

@@ -12,10 +12,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 
-def examples(heading: str) -> list[str]:
-    """The blocks of Python below a heading of CONTRIBUTING.md."""
+def examples(heading: str, language: str = "python") -> list[str]:
+    """The blocks in a language below a heading of CONTRIBUTING.md."""
     section = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    return re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{language}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
 
 
 def copied(folder: Path) -> Path:
@@ -33,8 +33,13 @@ def insert(file: Path, after: str, text: str) -> None:
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def python(checkout: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Python in a copy, with the dslc of that copy."""
+    environment = {**os.environ, "PYTHONPATH": str(checkout), "TRITON_INTERPRET": "1"}
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+
+
 def dslc(checkout: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     """The command line of a copy."""
-    environment = {**os.environ, "PYTHONPATH": str(checkout), "TRITON_INTERPRET": "1"}
-    command = [sys.executable, "-m", "dslc.cli.main", *map(str, arguments)]
-    return subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    return python(checkout, "-m", "dslc.cli.main", *arguments)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from dslc.backends.registry import BACKENDS
 from dslc.cli.arguments import SET, names_of
 from dslc.cli.output import tell
 from dslc.dtypes import KEPT
@@ -13,10 +14,9 @@ from dslc.dtypes import KEPT
 SPEC = click.argument("spec", metavar="SPEC", type=click.Path(path_type=Path))
 DTYPE_HELP = "The float that parameters are kept in; f16 and bf16 are computed with in f32."
 DTYPE = click.option("--dtype", type=click.Choice(KEPT), default="f32", help=DTYPE_HELP)
-DTYPE_OF_NUMPY = click.option("--dtype", type=click.Choice(KEPT[:-1]), default="f32", help=DTYPE_HELP)
-BACKENDS = ("numpy", "triton")
+DTYPE_OF_NUMPY = click.option("--dtype", type=click.Choice(BACKENDS["numpy"].dtypes), default="f32", help=DTYPE_HELP)
 BACKEND = click.option(
-    "-b", "--backend", type=click.Choice(BACKENDS), default="numpy", help="What the module computes with."
+    "-b", "--backend", type=click.Choice(tuple(BACKENDS)), default="numpy", help="What the module computes with."
 )
 MODEL = click.option("--model", metavar="NAME", help="Which model of the spec, if it has several.")
 

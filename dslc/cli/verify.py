@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dslc.backends.registry import BACKENDS
 from dslc.cli.arguments import SET
-from dslc.cli.compile import BACKENDS, MODEL, SPEC
+from dslc.cli.compile import MODEL, SPEC
 
 if TYPE_CHECKING:
     from dslc.verification.checks import Check
@@ -45,7 +46,7 @@ def sizes_of(context: click.Context, option: click.Parameter, text: str | None) 
     "--backend",
     "backends",
     multiple=True,
-    type=click.Choice(BACKENDS),
+    type=click.Choice(tuple(BACKENDS)),
     help="Only this backend; may be repeated. By default all of them.",
 )
 @click.option(

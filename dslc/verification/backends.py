@@ -1,29 +1,26 @@
-"""The backends that are verified: their modules in a dtype, and arrays on the way in and out."""
+"""Modules of backends as they are verified: in a dtype, with arrays on the way in and out."""
 
 from __future__ import annotations
 
 import importlib.util
 import inspect
-import os
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from dslc.backends.record import Backend, Unavailable
+from dslc.backends.registry import BACKENDS
 from dslc.builder.build import Unit
 from dslc.builder.paths import separate
 from dslc.compiler import compile_module
 from dslc.meaning.interpret import Array
 from dslc.verification.precision import Noise, computed_in
-
-
-class Unavailable(Exception):
-    """A backend that cannot run on this machine; the message says what is missing."""
 
 
 @dataclass
@@ -94,50 +91,19 @@ class Loaded:
         return self.unpack(value)
 
 
-def numpy_module(path: Path, settings: Mapping[str, object], model: str, dtype: str = "f64") -> Loaded:
-    if dtype == "bf16":
-        raise Unavailable("NumPy has no bfloat16")
-    module = compile_module(path, "numpy", dtype, model, False, (), **settings)
-
-    def pack(x: Array, kind: str | None = None) -> Array:
-        return np.asarray(x) if kind is None else np.asarray(x, NUMPY[kind])
-
-    return Loaded("numpy", module, pack, np.asarray, dtype)
-
-
-def triton_module(path: Path, settings: Mapping[str, object], model: str, dtype: str = "f64") -> Loaded:
-    """Kernels run in Triton's interpreter, which needs no GPU; it must be chosen before triton is imported."""
-    missing = [name for name in ("torch", "triton") if importlib.util.find_spec(name) is None]
+def loaded(backend: Backend, path: Path, settings: Mapping[str, object], model: str, dtype: str = "f64") -> Loaded:
+    """The module of a spec with parameters of a dtype; raises Unavailable."""
+    if dtype in backend.lacks:
+        raise Unavailable(backend.lacks[dtype][0])
+    missing = [name for name in backend.needs if importlib.util.find_spec(name) is None]
     if missing:
         raise Unavailable(f"{' and '.join(missing)} not installed")
-    if "triton" not in sys.modules:
-        os.environ["TRITON_INTERPRET"] = "1"
-    elif os.environ.get("TRITON_INTERPRET") != "1":
-        raise Unavailable("triton is already in use without its interpreter; set TRITON_INTERPRET=1")
-    import torch
+    if backend.arrays is None:
+        raise Unavailable("its modules do not run in Python")
+    arrays = backend.arrays()
+    module = compile_module(path, backend.name, dtype, model, False, (), **settings)
+    return Loaded(backend.name, module, arrays.pack, arrays.unpack, dtype, arrays.running)
 
-    from dslc.verification import bfloat16, quick_triton
-
-    @contextmanager
-    def interpreter() -> Iterator[None]:
-        with bfloat16.as_on_a_device(), quick_triton.quick():
-            yield
-
-    def unpack(x: Any) -> Array:
-        if not isinstance(x, torch.Tensor):
-            return np.asarray(x)
-        return np.asarray((x.float() if x.dtype == torch.bfloat16 else x).detach().cpu().numpy())
-
-    def pack(x: Array, kind: str | None = None) -> torch.Tensor:
-        made = torch.from_numpy(np.asarray(x, order="C"))
-        return made if kind is None else made.to(getattr(torch, TORCH[kind]))
-
-    module = compile_module(path, "triton", dtype, model, False, (), **settings)
-    return Loaded("triton", module, pack, unpack, dtype, interpreter)
-
-
-NUMPY = {"f64": np.float64, "f32": np.float32, "f16": np.float16}
-TORCH = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 
 #: name -> the module of a spec with parameters of a dtype
-BACKENDS: dict[str, Callable[..., Loaded]] = {"numpy": numpy_module, "triton": triton_module}
+LOADERS: dict[str, Callable[..., Loaded]] = {name: partial(loaded, backend) for name, backend in BACKENDS.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dslc.backends.registry import BACKENDS
 from dslc.builder.build import build, build_train
 from dslc.check import program as p
 from dslc.ir import nodes as ir
@@ -13,8 +14,6 @@ from dslc.verification.allowed import allowed
 from dslc.verification.backends import Loaded
 from dslc.verification.sample import open_sizes
 
-#: lengths to try, backend by backend: none is a multiple of a block. Kernels have blocks of up to 128 rows.
-LENGTHS = {"numpy": (262147, 65537, 16411, 4099, 1031, 257, 67), "triton": (131, 67)}
 #: operations on single numbers that the interpreter may do for a step, and what a value costs it at least
 MOST_WORK, EACH = 2e7, 2e4
 TITLE = "the same at a long size"
@@ -60,7 +59,7 @@ def _allowed(model: p.Instance, train: p.TrainProgram | None, sizes: Mapping[str
 
 def at_length(subject: checks.Subject, loaded: Loaded, given: Mapping[str, int]) -> list[checks.Check]:
     """Outputs, losses, states and gradients at a long size, as one row: that of the worst."""
-    sizes = long_sizes(subject, given, LENGTHS[loaded.name])
+    sizes = long_sizes(subject, given, BACKENDS[loaded.name].lengths)
     if sizes is None:
         return []
     longer = checks.Subject(subject.model, subject.train, sizes, subject.seed, subject.dtype, at_once=True)

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from dslc.backends.record import Unavailable
 from dslc.builder.build import build, build_train
 from dslc.check import program as p
 from dslc.diagnostics.spec_error import SpecError
 from dslc.run_errors import RunError
 from dslc.verification import checks
 from dslc.verification.allowed import allowed
-from dslc.verification.backends import BACKENDS, Loaded, Unavailable
+from dslc.verification.backends import LOADERS, Loaded
 from dslc.verification.guards import at_guards
 from dslc.verification.lengths import at_length
 from dslc.verification.memory import undisturbed
@@ -118,7 +119,7 @@ def verify(
 
     def module(backend: str, kind: str) -> Loaded:
         if (backend, kind) not in modules:
-            modules[backend, kind] = BACKENDS[backend](path, settings, model.name, kind)
+            modules[backend, kind] = LOADERS[backend](path, settings, model.name, kind)
         return modules[backend, kind]
 
     for name in backends:

@@ -21,7 +21,7 @@ from dslc.frontend import check_file
 from dslc.ir import nodes as ir
 from dslc.ir.interning import compilation
 from dslc.verification import optimizing
-from dslc.verification.backends import Loaded, numpy_module
+from dslc.verification.backends import LOADERS, Loaded
 from dslc.verification.checks import Subject
 from dslc.verification.lengths import at_length
 from dslc.verification.verify import of_backend
@@ -112,14 +112,14 @@ def few_trials(monkeypatch: pytest.MonkeyPatch) -> None:
 def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Spec, Loaded]]:
     with compilation():
         spec = made(tmp_path_factory.mktemp("net"), NET, {"N": 5})
-        yield spec, numpy_module(spec.path, {}, spec.model.name)
+        yield spec, LOADERS["numpy"](spec.path, {}, spec.model.name)
 
 
 @pytest.fixture(scope="module")
 def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Spec, Loaded]]:
     with compilation():
         spec = made(tmp_path_factory.mktemp("walk"), WALK, {"N": 3, "T": 4})
-        yield spec, numpy_module(spec.path, {}, spec.model.name)
+        yield spec, LOADERS["numpy"](spec.path, {}, spec.model.name)
 
 
 # ---- modules ---------------------------------------------------------------------------------------------------
@@ -473,7 +473,7 @@ def test_a_fault_of_a_rule_or_a_pass_is_found(name: str, tmp_path: Path, monkeyp
     with compilation():
         spec = made(tmp_path, text, {"N": 3, **({"T": 3} if text is WALK else {})})
         plant(monkeypatch)
-        found = spec.found(numpy_module(spec.path, {}, spec.model.name))
+        found = spec.found(LOADERS["numpy"](spec.path, {}, spec.model.name))
     assert check in found
 
 

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dslc.cli.main import cli
-from dslc.verification.backends import BACKENDS, Loaded, Unavailable, numpy_module
+from dslc.verification.backends import LOADERS, Loaded, Unavailable
 
 ROOT = Path(__file__).parents[2]
 MLP = ROOT / "specs/mlp/mlp.dsl"
@@ -93,12 +93,14 @@ def test_a_spec_without_training_is_compared_too() -> None:
 def broken(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     """Modules that are compiled from now on are changed by a function before they are verified."""
 
+    plain = LOADERS["numpy"]
+
     def load(*arguments: Any) -> Loaded:
-        loaded = numpy_module(*arguments)
+        loaded = plain(*arguments)
         change(loaded.module)
         return loaded
 
-    monkeypatch.setitem(BACKENDS, "numpy", load)
+    monkeypatch.setitem(LOADERS, "numpy", load)
 
 
 def test_a_wrong_output_is_found(normed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,7 +361,7 @@ def test_a_backend_that_cannot_run_is_skipped_with_its_reason(monkeypatch: pytes
     def missing(*arguments: Any) -> Loaded:
         raise Unavailable("torch not installed")
 
-    monkeypatch.setitem(BACKENDS, "triton", missing)
+    monkeypatch.setitem(LOADERS, "triton", missing)
     done = run(ROOT / "specs/mlp/xor.dsl", "-b", "triton", "--json")
     report = json.loads(done.stdout)
     assert done.exit_code == 0 and report["ok"]

@@ -26,7 +26,7 @@ from dslc.open_sizes import needed
 from dslc.source import Source
 from dslc.syntax import tree as t
 from dslc.syntax.parser import parse
-from dslc.verification.backends import BACKENDS, Loaded
+from dslc.verification.backends import LOADERS, Loaded
 from dslc.verification.sample import draw_inputs, fits, open_sizes
 
 # Triton's interpreter must be chosen before triton is imported
@@ -142,13 +142,13 @@ def agree(found: Mapping[str, Any], wanted: Mapping[str, Any], what: str) -> Non
 
 
 @pytest.mark.point("emitted")
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", LOADERS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}:{case[1]}")
 def test_what_the_documentation_defines_runs(case: tuple[Block, str, str], backend: str, spec: Path) -> None:
     settings = settings_of(spec, case[1])
     checked = check_file(spec, settings)
     model, train = choose(checked, case[1])
-    loaded = BACKENDS[backend](spec, settings, case[1])
+    loaded = LOADERS[backend](spec, settings, case[1])
     rng = np.random.default_rng(SEED)
     unit = build(model, "inference")
     sizes = sizes_for([unit], model.where)

@@ -25,7 +25,7 @@ from dslc.meaning.interpret import Interpreter
 from dslc.passes.verify import verify
 from dslc.pipeline import EARLY
 from dslc.sizes import Symbol
-from dslc.verification.backends import numpy_module
+from dslc.verification.backends import LOADERS
 from dslc.verification.checks import Subject, outputs
 from dslc.verification.steps import has_step, steps
 
@@ -113,7 +113,7 @@ def check_module(program: Program) -> None:
         if checked.program is None:
             return
         model, train = choose(checked)
-        loaded = numpy_module(path, {}, model.name)
+        loaded = LOADERS["numpy"](path, {}, model.name)
     subject = Subject(model, train, program.sizes, program.seed)
     if has_step(loaded) and subject.makes_sense():
         found = steps(subject, loaded)

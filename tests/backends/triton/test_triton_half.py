@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from dslc.backends.triton.bfloat16 import as_on_a_device
 from samples import sample, separate
 from triton_modules import ROOT, numpy_module, tensor, tensors, triton_module
 
@@ -16,7 +17,6 @@ from dslc import pipeline
 from dslc.compiler import choose, compile_text
 from dslc.frontend import check_file
 from dslc.meaning.interpret import Interpreter
-from dslc.verification.bfloat16 import as_on_a_device
 
 TYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
 #: specs that round to bfloat16 themselves

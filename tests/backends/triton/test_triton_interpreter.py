@@ -10,14 +10,14 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from dslc.backends.triton.bfloat16 import as_on_a_device
+from dslc.backends.triton.quick_triton import quick
 from triton_modules import ROOT
 
 from dslc.compiler import choose
 from dslc.frontend import check_file
 from dslc.verification import checks
-from dslc.verification.backends import BACKENDS
-from dslc.verification.bfloat16 import as_on_a_device
-from dslc.verification.quick_triton import quick
+from dslc.verification.backends import LOADERS
 
 #: draws, contractions, scatters, scans of one value and of two, sorting, running products, whole numbers
 NAMES = {
@@ -38,7 +38,7 @@ def test_the_quick_interpreter_gives_the_same_bits(name: str, size: int) -> None
     path = ROOT / f"specs/{name}.dsl"
     settings = {"hidden": 6} if "hidden = " in path.read_text(encoding="utf-8") else {}
     model, train = choose(check_file(path, settings))
-    loaded = BACKENDS["triton"](path, settings, model.name, "f32")
+    loaded = LOADERS["triton"](path, settings, model.name, "f32")
     names = {s for unit in ("outputs", "training") for s in open_sizes(checks.Subject(model, train, {}, 0), unit)}
     subject = checks.Subject(model, train, dict.fromkeys(names, size), 0, "f32")
     unit, values = subject.unit("training"), subject.inputs("training")

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from dslc.backends.triton.bfloat16 import as_on_a_device
+from dslc.backends.triton.quick_triton import quick
 from samples import load
 from triton_modules import ROOT, triton_module
 
@@ -18,10 +20,8 @@ from dslc.compiler import choose, compile_text, imported
 from dslc.frontend import check_file
 from dslc.kernels import group
 from dslc.verification import checks
-from dslc.verification.backends import BACKENDS, Loaded
-from dslc.verification.bfloat16 import as_on_a_device
+from dslc.verification.backends import LOADERS, Loaded
 from dslc.verification.precision import Noise, Wanted
-from dslc.verification.quick_triton import quick
 from dslc.verification.steps import steps
 from dslc.verification.verify import reference_dtype
 
@@ -105,12 +105,12 @@ def pooled(tmp_path: Path) -> Path:
 def failed(spec: Path, dtype: str, pattern: str = "", replacement: str = "") -> list[str]:
     """The checks that fail when a pattern in the module is replaced."""
     model, train = choose(check_file(spec, {}))
-    loaded = BACKENDS["triton"](spec, {}, model.name, dtype)
+    loaded = LOADERS["triton"](spec, {}, model.name, dtype)
     if pattern:
         text, count = re.subn(pattern, replacement, compile_text(spec, "triton", {}, dtype))
         assert count, "the fault is planted nowhere"
         loaded = replace(loaded, module=imported(text, "faulty"))
-    reference = BACKENDS["numpy"](spec, {}, model.name, reference_dtype(dtype))
+    reference = LOADERS["numpy"](spec, {}, model.name, reference_dtype(dtype))
     subject = checks.Subject(model, train, {"N": 33}, 3, dtype)
     rows = [checks.outputs(subject, loaded), *checks.training(subject, loaded), checks.evaluation(subject, loaded)]
     rows.append(checks.same_training(subject, loaded, reference))
@@ -163,7 +163,7 @@ class Parting(Loaded):
 def test_a_module_may_go_where_one_training_in_fifty_goes(pooled: Path, far: float, ok: bool) -> None:
     model, train = choose(check_file(pooled, {}))
     subject = checks.Subject(model, train, {"N": 5}, 3, "f32")
-    ours, theirs = (Parting(**vars(BACKENDS["numpy"](pooled, {}, model.name, "f32"))) for _ in range(2))
+    ours, theirs = (Parting(**vars(LOADERS["numpy"](pooled, {}, model.name, "f32"))) for _ in range(2))
     ours.far = far
     assert checks.same_training(subject, ours, theirs).ok is ok
 
@@ -188,6 +188,6 @@ def test_a_result_may_move_as_far_as_the_others_go_beyond_their_mean() -> None:
 def test_a_state_that_layers_hand_on_and_a_cache_keeps_is_float32_for_both(dtype: str) -> None:
     path, settings = ROOT / "specs/recurrent/lstm.dsl", {"width": 8, "vocabulary": 11, "depth": 2}
     model, train = choose(check_file(path, settings))
-    loaded = BACKENDS["triton"](path, settings, model.name, dtype)
+    loaded = LOADERS["triton"](path, settings, model.name, dtype)
     found = steps(checks.Subject(model, train, {"N": 3, "T": 4}, 3, dtype), loaded)
     assert found.ok, found

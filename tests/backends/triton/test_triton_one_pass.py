@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from dslc.backends.triton.quick_triton import quick
 from triton_modules import ROOT, check_spec, triton_module
 
 from dslc.compiler import compile_text
-from dslc.verification.quick_triton import quick
 
 ROWS = (
     "model m(x: f32[N, T], mask: bool[N, T]) -> (y: [N], z: [N]):\n"

@@ -12,7 +12,7 @@ from triton_modules import ROOT, check_spec
 from dslc.compiler import choose
 from dslc.frontend import check_file
 from dslc.verification import checks
-from dslc.verification.backends import BACKENDS
+from dslc.verification.backends import LOADERS
 from dslc.verification.verify import RAGGED, ragged_sizes, reference_dtype
 
 #: layers for other specs to import, without a model of their own
@@ -56,8 +56,8 @@ def failures(path: Path, lengths: Sequence[int], dtype: str = "f64") -> list[str
     """The checks of a spec that fail, with its open sizes of some lengths where it allows that."""
     settings = narrowed(path)
     model, train = choose(check_file(path, settings))
-    ours = BACKENDS["triton"](path, settings, model.name, dtype)
-    theirs = BACKENDS["numpy"](path, settings, model.name, reference_dtype(dtype))
+    ours = LOADERS["triton"](path, settings, model.name, dtype)
+    theirs = LOADERS["numpy"](path, settings, model.name, reference_dtype(dtype))
     failed: list[str] = []
     for length in lengths:
         for sizes in ragged_sizes(model, train, GIVEN.get((path.stem, dtype), {}), length, [length]):

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from dslc.backends.triton.bfloat16 import as_on_a_device
 from samples import sample
 from triton_modules import ROOT, numpy_module, triton_module
 
 from dslc.builder.build import build_train
 from dslc.compiler import choose
 from dslc.frontend import check_file
-from dslc.verification.bfloat16 import as_on_a_device
 
 
 @pytest.mark.long

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from dslc.backends.triton.quick_triton import quick
 from triton_modules import check_spec
 
 from dslc.compiler import compile_text
-from dslc.verification.quick_triton import quick
 
 SOFTMAX = "    a[n, h, t, s] = softmax[s]({})\n"
 CAUSAL = SOFTMAX.format("score[n, h, t, s] if s <= t else -inf")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from dslc.backends.triton.quick_triton import quick
 from dslc.backends.triton.registry import Registry
 from triton_modules import check_spec, triton_module
 
 from dslc.compiler import compile_text
-from dslc.verification.quick_triton import quick
 
 WORDS = 4100
 
