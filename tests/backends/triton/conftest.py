@@ -20,7 +20,7 @@ def quick_interpreter(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.module.__name__.endswith("test_triton_interpreter") or "triton" not in sys.modules:
         yield
         return
-    from dslc.verification.quick_triton import quick
+    from dslc.backends.triton.quick_triton import quick
 
     with quick():
         yield
