@@ -294,7 +294,8 @@ def fetch(low: Lowering, node: ir.Scan, inner: Sequence[ir.Node], step: str) -> 
     paths = Counter(m[1] for code in entries if (m := re.search(r'f"([^"]*\{[^"{}]*\})\.', code)))
     for path, count in paths.items():
         if count > 1:
-            name = low.fresh("layer", f"{step}_layer")
+            word = path.rpartition(".")[0].rpartition(".")[2]  # of several, each has that of its layer
+            name = low.fresh(*(["layer"] if len(paths) == 1 else []), word, f"{word}_layer")
             low.line(f'{name} = f"{path}"')
             low.layers.paths[path] = name
     for x in slices:

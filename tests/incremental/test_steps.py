@@ -88,9 +88,9 @@ def test_fixed_entries_of_a_loop_may_need_different_carried_values(tmp_path: Pat
 
 def test_entries_of_a_scan_along_another_axis_are_kept_for_each_of_its_steps(tmp_path: Path) -> None:
     run = sequence(written(tmp_path, ROUNDS))
-    kinds = {(x.kind, *(loop.name for loop in x.loops)) for x in run.step.slots}
-    assert {(kind, *around, "") for kind in ("state", "fixed", "history") for around in ([], ["layers"])} <= kinds
-    assert ("state", "layers", "", "") in kinds
+    kinds = {(x.kind, *(loop.kind for loop in x.loops)) for x in run.step.slots}
+    assert {(kind, *around, "steps") for kind in ("state", "fixed", "history") for around in ([], ["layers"])} <= kinds
+    assert ("state", "layers", "steps", "steps") in kinds
     agree(run_program(run), run.expected())
     agree(run_module(run, run.module()), run.expected())
 
