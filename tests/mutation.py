@@ -120,7 +120,7 @@ def kind_of(node: ir.Node) -> str:
         case ir.Along() | ir.External():
             return node.op
         case ir.Scan():
-            return node.name or "scan"
+            return "layers" if node.kind == "layers" else "scan"
         case ir.Custom(rule=ir.Recompute()):
             return "checkpoint"
     return ""
