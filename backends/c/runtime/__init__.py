@@ -1,0 +1,78 @@
+"""Definitions in C that generated files may need: a file holds the texts of those that it uses, and no others.
+
+The C files here are lists of definitions (functions, tables, types, macros) with blank lines between them and nowhere
+else; each begins with a comment that says what it is. A definition may use those above it and those of files that stand
+before its own in `FILES`. A generated file includes stdint.h, stddef.h, string.h and math.h above them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+#: in the order in which their definitions can use each other
+FILES = ("elementary.c",)
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+def code_of(text: str) -> str:
+    """C without its comments.
+
+    >>> code_of("x = y;  // the start")
+    'x = y;  '
+    """
+    return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+
+
+def defined(text: str) -> list[str]:
+    """The names that a piece of C defines for those below it.
+
+    >>> defined("typedef struct { int n; } team;"), defined("static inline float twice_f32(float x) { return x + x; }")
+    (['team'], ['twice_f32'])
+    """
+    code = re.sub(r"__attribute__\s*\(\(.*?\)\)(?!\))", "", code_of(text))
+    found = re.findall(r"^\s*#\s*define\s+(\w+)", code, re.MULTILINE)
+    code = re.sub(r"^\s*#(?:[^\n]*\\\n)*[^\n]*$", "", code, flags=re.MULTILINE)
+    for body in re.findall(r"\benum\b[^{;]*\{([^}]*)\}", code):
+        found += re.findall(r"(?:^|,)\s*(\w+)", body)
+    found += re.findall(r"^(?:struct|union|enum)\s+(\w+)\s*\{", code, re.MULTILINE)
+    while (flat := re.sub(r"\{[^{}]*\}", ";", code)) != code:
+        code = flat
+    for statement in re.split(r";", re.sub(r"\b(struct|union|enum)(\s+\w+)?\s*;", r"\1 ", code)):
+        pointer = re.search(r"\(\s*\*\s*(\w+)", statement)
+        named = pointer or re.search(r"(\w+)\s*(?:$|[(\[=])", statement.strip())
+        if named and named[1] not in ("struct", "union", "enum"):
+            found.append(named[1])
+    return found
+
+
+def _definitions() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for file in FILES:
+        text = (Path(__file__).parent / file).read_text(encoding="utf-8")
+        for piece in re.split(r"\n{2,}", text.strip()):
+            for name in defined(piece):
+                found.setdefault(name, piece)
+    return found
+
+
+#: what each name stands for, in the order of the files; names that are defined together have one text
+FUNCTIONS: dict[str, str] = _definitions()
+
+
+def used(code: str) -> set[str]:
+    """The names in a piece of C that are defined here."""
+    return set(_WORD.findall(code_of(code))) & FUNCTIONS.keys()
+
+
+def closure(names: Iterable[str]) -> list[str]:
+    """The definitions of names and of all that they use, each once, in an order that C accepts."""
+    needed, waiting = set[str](), list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            needed.add(name)
+            waiting += used(FUNCTIONS[name])
+    return list(dict.fromkeys(text for name, text in FUNCTIONS.items() if name in needed))
