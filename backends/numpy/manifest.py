@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dslc.cost import Cost, Row, costs, total
+from dslc.long_lines import LONGEST_LINE
 from dslc.pipeline import Lowered
 from dslc.quoting import quoted
 from dslc.sizes import show
@@ -17,11 +18,14 @@ def manifest(entries: Mapping[str, str]) -> str:
 
 
 def manifest_entry(program: Lowered, dtype: str) -> str:
-    """The text of one function's entry."""
+    """The text of one function's entry: the formulas on one line where they fit."""
     backward = [*program.gradients().values()]
     rows = costs([*program.values().values(), *program.states().values()], backward, dtype)
     items = [f'"{key}": "{value}"' for key, value in formulas(total(rows).at({})).items()]
-    return f'{{{", ".join(items)}, "lines": [{", ".join(map(quoted, lines_of(rows)))}]}}'
+    numbers = f"        {', '.join(items)},"
+    if len(numbers) > LONGEST_LINE:
+        numbers = "\n".join(f"        {item}," for item in items)
+    return f'{{\n{numbers}\n        "lines": [{", ".join(map(quoted, lines_of(rows)))}],\n    }}'
 
 
 def formulas(cost: Cost) -> dict[str, str]:

@@ -60,7 +60,7 @@ def generate(program: Program, source: str, dtype: str = "f32") -> str:
     if "sliding_window_view(" in body:
         numpy.append("from numpy.lib.stride_tricks import sliding_window_view")
     head = "\n".join([title, "", *standard, "", *numpy])
-    return "\n\n\n".join([head, body, "# ---- files of weights ----", STORED.strip(), FILES.strip()]) + "\n"
+    return "\n\n\n".join([head, body, STORED.strip(), FILES.strip()]) + "\n"
 
 
 def lean(program: Lowered) -> Lowered:

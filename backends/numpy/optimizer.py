@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from dslc.backends.numpy.body import Body
+from dslc.backends.numpy.body import NUMBER, Body
 from dslc.backends.numpy.function import ModuleText, commented
 from dslc.backends.numpy.names import argument
 from dslc.backends.numpy.statement import Lowering
@@ -18,6 +18,7 @@ from dslc.check.dependence import tensors_in
 from dslc.ir import nodes as ir
 from dslc.ir.interning import compilation, within
 from dslc.program import Program, Update
+from dslc.quoting import quoted
 
 
 @dataclass
@@ -40,7 +41,14 @@ class InPlace(Lowering):
                 self.line(f"{name}[...] = {bare(code)}", "", node.span)
 
 
-def update_function(text: ModuleText, name: str, update: Update) -> tuple[str, dict[str, str], list[str]]:
+def is_number(code: str) -> bool:
+    """Is a hyper-parameter the same in every step?"""
+    return re.fullmatch(NUMBER, code) is not None
+
+
+def update_function(
+    text: ModuleText, name: str, update: Update, hyper: dict[str, str]
+) -> tuple[str, dict[str, str], list[str]]:
     """The update of one parameter, elementwise; what it calls its arguments, and those beside gradient and slots."""
     low = InPlace(text.dtype)
     own = {**update.inputs, **update.slots}
@@ -62,7 +70,9 @@ def update_function(text: ModuleText, name: str, update: Update) -> tuple[str, d
     body += [f"    {local[key]}[...] = {f'{code}_before' if code in held else code}" for key, code in late.items()]
     words = set(re.findall(r"\w+", "\n".join(body)))
     further = [k for k in update.inputs if k not in ("param", "grad") and local[k] in words]
-    arguments = ", ".join(local[k] for k in ("param", "grad", *update.slots, *further))
+    given = [local[k] for k in further if not is_number(hyper.get(k, ""))]
+    usual = [f"{local[k]}={hyper[k]}" for k in further if is_number(hyper.get(k, ""))]
+    arguments = ", ".join([local["param"], local["grad"], *(local[k] for k in update.slots), *given, *usual])
     doc = '    """One step of the optimiser for one parameter: its new value and those of the slots, in place."""'
     return "\n".join([f"def {name}_update({arguments}):", doc, *body]), local, further
 
@@ -73,8 +83,8 @@ def optimizer_functions(text: ModuleText, program: Program, unit: Unit) -> list[
     if train is None or optimizer is None or update is None:
         return []
     with within(update.table):
-        function, local, further = update_function(text, optimizer.name, update)
         hyper = hyperparameters(text, train, optimizer)
+        function, local, further = update_function(text, optimizer.name, update, hyper)
         start = init_opt(text, update, hyper, unit)
     grad = [
         "def loss_and_grad(params, *inputs, **options):",
@@ -99,7 +109,8 @@ def optimizer_functions(text: ModuleText, program: Program, unit: Unit) -> list[
         step.append("    grads = {name: grad for name, grad in grads.items() if name in params}  # not those by inputs")
     if "grad_norm" in further:
         step.append("    grad_norm = math.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
-    given = [f"{local[n]}={n if n in ('step', 'grad_norm') else hyper[n]}" for n in further]
+    own = [n for n in further if not is_number(hyper.get(n, ""))]  # the others are numbers in the signature
+    given = [f"{local[n]}={n if n in ('step', 'grad_norm') else hyper[n]}" for n in own]
     arrays = [
         'opt["param"][name]' if text.half else "params[name]",
         "grad",
@@ -116,19 +127,25 @@ def init_opt(text: ModuleText, update: Update, hyper: dict[str, str], unit: Unit
     """The optimiser before its first step."""
     lines = ["def init_opt(params, seed=0):", '    """The optimiser before its first step."""']
     lines += ["    fitting(params, PARAMS, DTYPE)"] if unit.params else []
-    lines += ["    return {", '        "step": 0,', '        "seed": seed,']
+    entries, kept = ['"step": 0', '"seed": seed'], ", FLOAT" if text.half else ""
     if text.half:
-        lines.append("        # parameters as the update sees them: small steps would be lost in 16 bits")
-        lines.append('        "param": {name: value.astype(FLOAT) for name, value in params.items()},')
-    kept = ", FLOAT" if text.half else ""
+        lines.append("    # parameters as the update sees them: small steps would be lost in 16 bits")
+        lines.append("    wide = {name: value.astype(FLOAT) for name, value in params.items()}")
+        entries.append('"param": wide')
     low = Lowering(text.dtype)
     low.names = {node: hyper.get(name, name) for name, node in update.inputs.items()}
-    for slot, value in update.starts.items():
-        code = Body(low, ()).scalar(value).code
-        made = f"np.zeros_like(value{kept})" if code in ("0", "0.0") else f"np.full_like(value, {code}{kept})"
-        lines.append(f'        "{slot}": {{name: {made} for name, value in params.items()}},')
-    lines += ['        "state": init_state(),'] if unit.states else []
-    return [*lines, "    }"]
+    starts = {slot: Body(low, ()).scalar(value).code for slot, value in update.starts.items()}
+    zero = [slot for slot, code in starts.items() if code in ("0", "0.0")]
+    if len(zero) > 1:
+        value = f"{{name: np.zeros_like(value{kept}) for name, value in params.items()}}"
+        lines.append(f"    zeros = {{slot: {value} for slot in ({', '.join(map(quoted, zero))})}}")
+        entries.append("**zeros")
+    for slot, code in starts.items():
+        if len(zero) < 2 or slot not in zero:
+            made = f"np.zeros_like(value{kept})" if slot in zero else f"np.full_like(value, {code}{kept})"
+            entries.append(f'"{slot}": {{name: {made} for name, value in params.items()}}')
+    entries += ['"state": init_state()'] if unit.states else []
+    return [*lines, f"    return {{{', '.join(entries)}}}"]
 
 
 def hyperparameters(text: ModuleText, train: p.TrainProgram, optimizer: p.Instance) -> dict[str, str]:

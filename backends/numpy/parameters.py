@@ -61,13 +61,13 @@ INITIALISERS = {
     "given": ["np.zeros(count)"],
     "ones": ["np.ones(count)"],
     "constant": ["np.full(count, numbers[0])"],
-    "glorot": ["uniform_draws(seed, number, count) * np.sqrt(6.0 / (numbers[0] + numbers[1]))"],
-    "he": ["normal_draws(seed, number, count) * np.sqrt(2.0 / numbers[0])"],
-    "lecun": ["normal_draws(seed, number, count) * np.sqrt(1.0 / numbers[0])"],
+    "glorot": ["(2 * draw(seed, number, np.arange(count)) - 1) * np.sqrt(6 / sum(numbers))"],
+    "he": ["normal_draws(seed, number, count) * np.sqrt(2 / numbers[0])"],
+    "lecun": ["normal_draws(seed, number, count) * np.sqrt(1 / numbers[0])"],
     "normal": ["normal_draws(seed, number, count) * (numbers[0] if numbers else 1.0)"],
     "uniform": [
         "low, high = (-1.0, 1.0) if not numbers else numbers if len(numbers) == 2 else (-numbers[0], numbers[0])",
-        "low + (high - low) * (uniform_draws(seed, number, count) + 1.0) / 2.0",
+        "low + (high - low) * draw(seed, number, np.arange(count))",
     ],
     "identity": ["np.eye(*shape)"],
     "orthogonal": [
@@ -102,7 +102,7 @@ def init_lines(kinds: Sequence[str]) -> list[str]:
 
 def init_function(text: ModuleText, unit: Unit) -> str:
     lines = init_lines([declaration.initializer for declaration in unit.params.values()])
-    text.used |= {name for name in ("uniform_draws", "normal_draws") if any(name in line for line in lines)}
+    text.used |= {name for name in ("draw", "normal_draws") if any(f"{name}(" in line for line in lines)}
     loops: list[int] = []  # around the last line
     for path, declaration in unit.params.items():
         if declaration.value is None:

@@ -135,21 +135,18 @@ FILE_DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "|V2", "I64": "
 
 
 def read_known(path, known):
-    """The arrays of a file, compared with a table before any is unpacked; nothing in a file can run code."""
+    """The arrays of a file, each compared with a table before it is unpacked; nothing in a file can run code."""
     arrays, left = {}, {name: shape for name, (shape, *_) in known.items()}
     with open(path, "rb") as file:
         try:
-            parts = list(file_parts(file, os.fspath(path).endswith(".npz")))
-            for name, shape, _, code, _, size in parts:
+            for name, shape, order, code, part, size in file_parts(file, os.fspath(path).endswith(".npz")):
                 wanted, number = left.pop(name, "no more"), code.replace(">", "<") in FILE_DTYPES.values()
                 if shape != wanted or not number or size != math.prod(shape) * int(code[2:]):
                     raise ValueError(f"{name} is {code} {shape} in {size} bytes, expected numbers {wanted}")
+                x = np.frombuffer(part.read(size), code).reshape(shape, order=order)
+                arrays[name] = (x.view("<u2").astype("<u4") << 16).view("<f4") if code == "|V2" else x
             if left:
                 raise ValueError(f"missing {', '.join(left)}")
-            for name, shape, order, code, part, size in parts:
-                flat = np.frombuffer(part.read(size), code)
-                flat = (flat.view("<u2").astype("<u4") << 16).view("<f4") if code == "|V2" else flat
-                arrays[name] = flat.reshape(shape, order=order)
         except Exception as error:  # whatever damaged bytes lead Python and NumPy to
             raise ValueError(f"{path} is damaged, or holds the weights of another model: {error}") from error
     return {name: arrays[name] for name in known}
@@ -192,12 +189,11 @@ def write_npz(file, arrays):
     with zipfile.ZipFile(file, "w") as archive:
         for name, x in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
-                np.lib.format.write_array(part, np.asarray(x, order="C"), allow_pickle=False)
+                np.save(part, x, allow_pickle=False)
 
 
 def write_safetensors(file, arrays):
     kinds, header, end = {code: kind for kind, code in FILE_DTYPES.items()}, {}, 0
-    arrays = {name: x.astype(x.dtype.newbyteorder("<"), copy=False) for name, x in arrays.items()}
     for name, x in sorted(arrays.items(), key=lambda item: -item[1].itemsize):  # each at a multiple of its size
         header[name] = {"dtype": kinds[x.dtype.str], "shape": x.shape, "data_offsets": [end, end + x.nbytes]}
         end += x.nbytes
