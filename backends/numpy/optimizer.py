@@ -77,6 +77,14 @@ def update_function(
     return "\n".join([f"def {name}_update({arguments}):", doc, *body]), local, further
 
 
+LOSS_AND_GRAD = [
+    "def loss_and_grad(params, *inputs, **options):",
+    '    """The loss of a batch and its gradients by parameter."""',
+    "    loss, grads, _, _ = loss_grad_metrics(params, *inputs, **options)",
+    "    return loss, grads",
+]
+
+
 def optimizer_functions(text: ModuleText, program: Program, unit: Unit) -> list[str]:
     """`update` of one parameter, `init_opt`, `loss_and_grad` and `train_step`, where the spec has a training."""
     train, optimizer, update = program.train, program.optimizer, program.update
@@ -86,12 +94,6 @@ def optimizer_functions(text: ModuleText, program: Program, unit: Unit) -> list[
         hyper = hyperparameters(text, train, optimizer)
         function, local, further = update_function(text, optimizer.name, update, hyper)
         start = init_opt(text, update, hyper, unit)
-    grad = [
-        "def loss_and_grad(params, *inputs, **options):",
-        '    """The loss of a batch and its gradients by parameter."""',
-        "    loss, grads, _, _ = loss_grad_metrics(params, *inputs, **options)",
-        "    return loss, grads",
-    ]
     inputs = [argument(n) for n, x in unit.inputs.items() if x.role == "input"]
     step = [f"def train_step({', '.join(['params', 'opt', *inputs])}):"]
     step.append('    """Loss, gradients and update in one, in place; `opt` also carries the loss and the metrics."""')
@@ -120,7 +122,7 @@ def optimizer_functions(text: ModuleText, program: Program, unit: Unit) -> list[
     step.append(f"        {optimizer.name}_update({', '.join([*arrays, *given])})")
     step += ['        params[name][...] = opt["param"][name]'] if text.half else []
     step.append("    return params, opt")
-    return [function, *("\n".join(x) for x in (start, grad, step))]
+    return [function, *("\n".join(x) for x in (start, LOSS_AND_GRAD, step))]
 
 
 def init_opt(text: ModuleText, update: Update, hyper: dict[str, str], unit: Unit) -> list[str]:

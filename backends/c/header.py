@@ -1,0 +1,150 @@
+"""The header of a C file: its structs and functions, from what the file offers as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dslc.backends.c.interface import Entry, Field, Interface, Table
+
+from dslc.quoting import printable
+from dslc.sizes import show
+
+#: dtype -> what one entry of an array is in C
+TYPES = {
+    "f16": "_Float16", "bf16": "uint16_t", "f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t",
+    "bool": "uint8_t",
+}  # fmt: skip
+
+
+def header(interface: Interface, source: str) -> str:
+    """The text of NAME.h, for C and C++."""
+    guard = f"{interface.prefix.upper()}_H"
+    return f"""\
+/* {comment(interface.prefix)}, compiled by dslc from {comment(source)} */
+#ifndef {guard}
+#define {guard}
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+{declarations(interface).strip()}
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+
+def declarations(interface: Interface) -> str:
+    """The structs and prototypes that NAME.h and NAME.c have in common.
+
+    >>> made = Interface("m", (Field("b", "b", "f32", (3,)),), (), (), ("no error",))
+    >>> print(declarations(made).split("*/")[1].split("/*")[0].strip())
+    typedef struct m_params {
+        float *b;
+    """
+    prefix = interface.prefix
+    blocks = ["#include <stddef.h>\n#include <stdint.h>"]
+    for kind, fields, what in (
+        (
+            "params",
+            interface.params,
+            "Parameters; gradients and the slots of an optimiser are kept in the same struct.",
+        ),
+        ("state", interface.state, "The states of the model."),
+    ):
+        if fields:
+            blocks.append(f"/* {what} */\n{struct(f'{prefix}_{kind}', map(stored, fields))}")
+    blocks += [declared(interface, entry) for entry in interface.entries]
+    blocks.append(
+        "/* What a code of the functions above means: a text that stays. */\n"
+        f"const char *{prefix}_message(int32_t code);"
+    )
+    blocks.append(
+        "/* How many threads the functions above work with: 0 for as many as there are processors. */\n"
+        f"void {prefix}_threads(int count);"
+    )
+    return "\n\n".join(blocks) + "\n"
+
+
+def declared(interface: Interface, entry: Entry) -> str:
+    """The struct of arguments of one function, and its prototypes."""
+    name = f"{interface.prefix}_{entry.name}"
+    given = f"const {name}_arguments *a"
+    return "\n".join([
+        f"/* {comment(purpose(entry))} */",
+        struct(f"{name}_arguments", arguments(interface, entry)),
+        f"size_t {name}_workspace({given}); /* bytes that it works in, at these sizes */",
+        f"int32_t {name}({given}, void *workspace); /* 0, or a code for {interface.prefix}_message */",
+    ])  # fmt: skip
+
+
+#: what the functions of a module do, by name
+PURPOSES = {
+    "forward": "The outputs of the model for inference.",
+    "loss_grad_metrics": "The loss of a batch, the metrics, the gradients of the loss, and the next values of states.",
+    "evaluate": "The loss and the metrics of data, for inference.",
+    "update": "One step of the optimiser: new parameters and slots, in place.",
+    "init_cache": "The cache of a sequence before its first position.",
+    "step": "The outputs at one more position of a sequence; the cache is changed in place.",
+    "forward_training": "The outputs of the model as it is trained, and the next values of states.",
+    "adjoint": "The adjoints of parameters and inputs, from those of the outputs.",
+    "adjoint_training": "The adjoints of parameters and inputs as the model is trained, from those of the outputs.",
+}
+
+
+def purpose(entry: Entry) -> str:
+    return PURPOSES.get(entry.name, entry.name)
+
+
+def arguments(interface: Interface, entry: Entry) -> list[tuple[str, str]]:
+    """The fields of a struct of arguments in order: as C writes them, and what is said beside them."""
+    prefix = interface.prefix
+    lines = [(f"int64_t {name};", "") for name in entry.sizes]
+    lines += [(f"double {name};", "") for name in entry.numbers]
+    lines += [array(field, "const ") for field in entry.inputs]
+    lines += [table(prefix, x, "const ") for x in entry.reads]
+    lines += [("uint64_t seed;", "of the random draws")] * entry.seed
+    lines += [array(field) for field in entry.results]
+    return lines + [table(prefix, x) for x in entry.writes]
+
+
+def array(field: Field, const: str = "") -> tuple[str, str]:
+    return f"{const}{TYPES[field.dtype]} *{field.field};", described(field)
+
+
+def table(prefix: str, x: Table, const: str = "") -> tuple[str, str]:
+    return f"{const}{prefix}_{x.kind} *{x.field};", ""
+
+
+def stored(field: Field) -> tuple[str, str]:
+    """A parameter or state as a field of its table; of layers, a pointer to one pointer for each."""
+    if not field.layers:
+        return array(field)
+    counts = " * ".join(map(str, field.layers))
+    return f"{TYPES[field.dtype]} **{field.field};", f"{described(field)}: {counts} arrays, one for each layer"
+
+
+def described(field: Field) -> str:
+    """The name of an array in the spec, and its shape.
+
+    >>> described(Field("dense.W", "dense_W", "f32", (64, 10)))
+    'dense.W [64, 10]'
+    """
+    return f"{field.name} [{', '.join(show(size) for size in field.shape)}]"
+
+
+def struct(name: str, fields: Iterable[tuple[str, str]]) -> str:
+    """A struct with its comments below each other."""
+    rows = list(fields)
+    width = max((len(code) for code, told in rows if told), default=0)
+    lines = [f"    {code:{width}} /* {comment(told)} */" if told else f"    {code}" for code, told in rows]
+    return "\n".join([f"typedef struct {name} {{", *lines, f"}} {name};"])
+
+
+def comment(text: str) -> str:
+    """A text that cannot end the comment that it stands in."""
+    return printable(text).replace("*/", "* /").replace("/*", "/ *")

@@ -1,0 +1,233 @@
+"""The Python module of a C file as text: the interface of a NumPy module, whose functions are those of the C file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from dslc.backends.c.functions import (
+    GLOBALS,
+    Shell,
+    evaluation_function,
+    forward_function,
+    gradient_functions,
+    layout,
+    training_step,
+)
+from dslc.backends.c.interface import Field, Interface
+from dslc.backends.numpy.arguments import symbols
+from dslc.backends.numpy.function import ModuleText
+from dslc.backends.numpy.manifest import manifest, manifest_entry
+from dslc.backends.numpy.module import FLOATS, helper_texts
+from dslc.backends.numpy.names import HELPERS
+from dslc.backends.numpy.optimizer import LOSS_AND_GRAD, hyperparameters, init_opt
+from dslc.backends.numpy.parameters import init_function, parameter_table
+from dslc.backends.numpy.stepping import step_functions
+from dslc.backends.numpy.weights import FILES, SAVE, SAVE_WITH_STATE, STORED
+
+from dslc.builder.tables import LOOPS, layer_path
+from dslc.builder.unit import Unit
+from dslc.ir.interning import within
+from dslc.long_lines import folded_text
+from dslc.program import Program
+from dslc.quoting import docstring, literal, quoted
+from dslc.weights.text import IMPORTS as FILE_IMPORTS
+
+_MARK = "# ---- copied into modules ----\n"
+
+#: the end of the check of an argument in a NumPy module, and what stands in its place: C code reads rows
+AS_IT_IS = "    return value.astype(dtype, copy=False)"
+IN_ROWS = """\
+    if value.dtype != dtype or not value.flags.c_contiguous or not value.flags.aligned:
+        value = np.array(value, dtype, order="C")
+    return value"""
+
+NARROW = '''
+def narrow(name, value, dtype):
+    """An argument in the dtype that the C code takes, which holds its whole numbers."""
+    held = value.astype(dtype)
+    if value.dtype.kind in "iu" and (held != value).any():
+        raise ValueError(f"{name}: expected numbers that fit into {np.dtype(dtype).name}, found others")
+    return held
+'''
+
+#: as in a NumPy module, with one look at the numbers: those below 0 are large ones without a sign
+BELOW = '''
+def below(name, value, limit):
+    """Whole numbers used as positions must be in range."""
+    if value.view(np.uint64).max() >= limit:
+        refuse(name, value, (value < 0) | (value >= limit), f"0 <= value < {limit}")
+'''
+
+BESIDE = '''
+def text_beside(name):
+    """The C text, which `dslc compile` has written beside this file."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"{path} is missing: `dslc compile -b c` writes it beside {os.path.basename(__file__)}")
+    with open(path, encoding="utf-8", newline="") as file:
+        return file.read()
+'''
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A part of this package that modules carry: its text, and what it imports."""
+
+    text: str
+    imports: tuple[str, ...]
+
+
+@cache
+def copied(name: str) -> Copied:
+    head, _, text = (Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8").partition(_MARK)
+    imports = re.findall(r"^import ([\w.]+)$", head, re.MULTILINE)
+    return Copied(text.strip().replace("  # fmt: skip", ""), tuple(imports))
+
+
+def python_text(
+    program: Program, interface: Interface, source: str, dtype: str, c_text: str | None = None, march: str = "native"
+) -> str:
+    """The text of NAME.py; with the text of the C file in it, it needs no file beside it."""
+    text = ModuleText(program.model.name, source, FLOATS[dtype], dtype)
+    shell = Shell(program, interface, text, hidden_names(program, interface))
+    blocks, costs, unit = model_functions(shell)
+    blocks += training_functions(shell, unit)
+    if interface.entries and shell.entry("step") is None:
+        blocks += step_functions(text, program)
+    save = (SAVE_WITH_STATE if unit.states else SAVE).replace("FLOAT", "DTYPE")
+    tables = [parameter_table(text, unit), init_function(text, unit)]
+    blocks = [*tables, *blocks, save, manifest(costs)]
+    if any("narrow(" in block or "narrow_of_module(" in block for block in blocks):
+        blocks.append(NARROW)
+    below = [copied("calling").text, c_functions(shell, unit, c_text, march)]
+    called = {name for name in HELPERS if any(f"{name}(" in block for block in (*blocks, *below))}
+    own = {HELPERS["entry"]: HELPERS["entry"].replace(AS_IT_IS, IN_ROWS), HELPERS["below"]: BELOW.strip()}
+    helpers = [own.get(x, x) for x in helper_texts(text.used | called)]
+    blocks += ["# ---- what the functions above are made of ----", *helpers]
+    body = folded_text("\n\n\n".join(b.strip("\n") for b in blocks))
+    parts = [body, "# ---- files of weights ----", STORED.strip(), FILES.strip()]
+    parts += ["# ---- the C code ----", copied("build").text, *([] if c_text is not None else [BESIDE.strip()]), *below]
+    standard = {*FILE_IMPORTS, *copied("build").imports, *copied("calling").imports}
+    files = f"{interface.prefix}.c" if c_text is None else "the C text at its end"
+    title = docstring(f"{text.name}, compiled by dslc from {source}: {files} called from Python; needs numpy alone.")
+    head = [title, "", *(f"import {name}" for name in sorted(standard)), "", "import numpy as np"]
+    if "sliding_window_view(" in body:
+        head.append("from numpy.lib.stride_tricks import sliding_window_view")
+    return "\n\n\n".join(["\n".join(head), *parts]) + "\n"
+
+
+def hidden_names(program: Program, interface: Interface) -> set[str]:
+    """The globals of the module that the spec has an input or a size of the same name as."""
+    entries = [program.forward, *(x for x in (program.gradient,) if x is not None)]
+    taken: set[str] = set()
+    for entry in entries:
+        with entry.open() as lowered:
+            taken |= {*lowered.unit.inputs, *symbols(lowered.unit)}
+    return taken & (GLOBALS | {f"c_{x.name}" for x in interface.entries})
+
+
+def model_functions(shell: Shell) -> tuple[list[str], dict[str, str], Unit]:
+    """The functions of the model and of its loss, what they cost, and the program whose parameters the module has."""
+    program, precision = shell.program, shell.text.precision
+    blocks, costs = [], {}
+    with program.forward.open() as lowered:
+        unit = lowered.unit
+        costs["forward"] = manifest_entry(lowered, precision)
+    if (entry := shell.entry("forward")) is not None:
+        blocks.append(forward_function(shell, entry, program.forward))
+    if program.gradient is not None and (entry := shell.entry("loss_grad_metrics")) is not None:
+        with program.gradient.open() as lowered:
+            unit = lowered.unit
+            costs["loss_grad_metrics"] = manifest_entry(lowered, precision)
+        blocks += gradient_functions(shell, entry, program.gradient)
+        shell.text.random = entry.seed
+    if program.evaluation is not None and (entry := shell.entry("evaluate")) is not None:
+        blocks.append(evaluation_function(shell, entry, program.evaluation))
+    return blocks, costs, unit
+
+
+def training_functions(shell: Shell, unit: Unit) -> list[str]:
+    """`init_opt`, `loss_and_grad` and `train_step`, where the spec has an optimiser."""
+    program, entry = shell.program, shell.entry("update")
+    if program.train is None or program.optimizer is None or program.update is None or entry is None:
+        return []
+    with within(program.update.table):
+        hyper = hyperparameters(shell.text, program.train, program.optimizer)
+        start = init_opt(shell.text, program.update, hyper, unit)
+    step = training_step(shell, entry, unit, shell.text.random)
+    return ["\n".join(start), "\n".join(LOSS_AND_GRAD), step]
+
+
+def c_functions(shell: Shell, unit: Unit, c_text: str | None, march: str) -> str:
+    """The library, the structs of pointers and the functions of the C file, as the module calls them."""
+    interface, prefix = shell.interface, shell.interface.prefix
+    lines = []
+    if c_text is None:
+        given = f"text_beside({quoted(f'{prefix}.c')})"
+    else:
+        given = "C_TEXT"
+        lines.append(f"C_TEXT = {raw(c_text)}")
+    lines += [
+        f"LIBRARY = library({quoted(prefix)}, {given}, {quoted(march)})",
+        f"LIBRARY[{quoted(f'{prefix}_threads')}].argtypes = [ctypes.c_int]",
+    ]
+    lines += ["", "#: the arrays that a C struct of parameters points to, in order; a list has one for each layer"]
+    lines += ["PARAMETERS = Table(PARAMS, [", *struct_fields(interface.params, unit), "], DTYPE)"]
+    if shell.entry("loss_grad_metrics") is not None:
+        lines += ["", "#: the parameters that training changes", trained_names(shell)]
+        lines.append("GRADIENTS = Table(PARAMS, PARAMETERS.fields, DTYPE)")
+    if shell.entry("update") is not None and shell.program.update is not None:
+        slots = literal(list(shell.program.update.slots))
+        table = 'Table(PARAMS, PARAMETERS.fields, DTYPE, f"opt.{slot}.")'
+        lines.append(f"SLOTS = {{slot: {table} for slot in {slots}}}")
+    if interface.state:
+        lines += ["", "STATES = Table(STATE, [", *struct_fields(interface.state, unit), "], DTYPE)"]
+    lines.append("")
+    for entry in interface.entries:
+        given = f"LIBRARY, {quoted(prefix)}, {quoted(entry.name)}, {quoted(layout(entry))}"
+        lines.append(f"c_{entry.name} = Function({given})")
+    lines += [f"{name}_of_module = {name}" for name in sorted(shell.hidden)]
+    lines += ["", "", *THREADS.strip().replace("THREADS", quoted(f"{prefix}_threads")).splitlines()]
+    return "\n".join(lines)
+
+
+THREADS = '''
+def threads(count):
+    """Let the functions above work with so many threads; with 0, with as many as there are processors."""
+    LIBRARY[THREADS](int(count))
+'''
+
+
+def raw(text: str) -> str:
+    """A long text as a Python literal that is read as it stands, where that can be."""
+    if '"""' in text or text.endswith(('"', "\\")) or "\r" in text or "\0" in text:
+        return repr(text)
+    return f'r"""{text}"""'
+
+
+def struct_fields(fields: Sequence[Field], unit: Unit) -> list[str]:
+    """What a struct of pointers points to, a line for each field."""
+    lines = []
+    for x in fields:
+        if not x.layers:
+            lines.append(f"    {quoted(x.name)},")
+            continue
+        loops = (f"for {v} in range({count})" for v, count in zip(LOOPS, x.layers, strict=False))
+        lines.append(f"    [{layer_path(unit, x.name, LOOPS)} {' '.join(loops)}],")
+    return lines
+
+
+def trained_names(shell: Shell) -> str:
+    """The names of the parameters that have gradients, as a line."""
+    assert shell.program.gradient is not None
+    with shell.program.gradient.open() as lowered:
+        unit = lowered.unit
+        left = [path for path in unit.params if path not in lowered.gradients()]
+        frozen = [quoted(name) for path in left for name in unit.paths(path)]
+    if not frozen:
+        return "TRAINED = tuple(PARAMS)"
+    return f"TRAINED = tuple(name for name in PARAMS if name not in {{{', '.join(frozen)}}})"
