@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -120,7 +121,9 @@ def prepared(shell: Shell, entry: Entry, made: built.Entry, lowered: Lowered, fi
             call.fields[fields[name].field] = given(shell, call, fields[name], argument(name), kept, small)
     shell.text.used |= low.used
     for size in entry.sizes:
-        if (symbol := argument(size)) not in where:
+        # a size may have the name of an input, which C code tells apart by a number behind it
+        symbol = next((s for s in (argument(size), argument(re.sub(r"_*\d*$", "", size))) if s in where), "")
+        if not symbol:
             raise Fault(f"a fault of dslc: no input of {entry.name} tells the size {size}")
         call.fields[size] = symbol
     call.arguments += ["state"] * states

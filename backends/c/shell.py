@@ -105,6 +105,7 @@ def python_text(
         blocks.append(NARROW)
     below = [copied("calling").text, c_functions(shell, unit, c_text, march)]
     called = {name for name in HELPERS if any(f"{name}(" in block for block in (*blocks, *below))}
+    called |= {"refuse"} if "below" in called else set()
     own = {HELPERS["entry"]: HELPERS["entry"].replace(AS_IT_IS, IN_ROWS), HELPERS["below"]: BELOW.strip()}
     helpers = [own.get(x, x) for x in helper_texts(text.used | called)]
     blocks += ["# ---- what the functions above are made of ----", *helpers]
