@@ -39,7 +39,8 @@ UNIT: Interval = (-1.0, 1.0)
 class ScalarOp:
     """One scalar operation. It has a field for everything that any stage asks of it, so that a new one is one record.
 
-    Texts are formats: `{0}`, `{1}` are the arguments, in C `{f}` is the suffix of float functions. NumPy texts may name
+    Texts are formats: `{0}`, `{1}` are the arguments, in C `{f}` is `_f32`, `_f64` or `_i64`, by which functions of the
+    runtime are named. NumPy texts may name
     functions of the runtime, Triton texts without `tl.` device functions that the backend defines. A NumPy text has
     each argument once, and not beside an operator: arguments are put in as they are.
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import ctypes
-import ctypes.util
 import importlib.util
 import math
 import re
@@ -15,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from dslc.backends.c.runtime import FUNCTIONS
 from dslc.backends.numpy.names import HELPERS
 from dslc.backends.numpy.operations import INFIX
 from dslc.backends.triton.scalars import DEVICE
@@ -26,9 +25,6 @@ from dslc.ops.record import ScalarOp
 LOGICAL, WHOLE = ("and", "or", "not"), ("//", "%")
 #: operations whose arguments the printers put in themselves
 PRINTED = {*INFIX, "^", "neg", "and", "or", "cast", "stop_grad"}
-#: functions of C that are no functions of its library, and those that a C backend has to bring along
-MACROS = {"isnan", "isinf", "isfinite"}
-OWN_IN_C = {"erfcx", "erfinv", "digamma", "trigamma", "zeta", "floor_divide", "remainder_"}
 
 
 def language() -> set[str]:
@@ -37,10 +33,6 @@ def language() -> set[str]:
     assert found is not None and found.origin is not None
     text = (Path(found.origin).parent / "language" / "__init__.py").read_text(encoding="utf-8")
     return set(re.findall(r"\w+", text))
-
-
-def in_c(name: str) -> bool:
-    return name in MACROS | OWN_IN_C or hasattr(ctypes.CDLL(ctypes.util.find_library("m")), name)
 
 
 def missing(record: ScalarOp) -> list[str]:
@@ -69,7 +61,7 @@ def missing(record: ScalarOp) -> list[str]:
         "numpy": (record.numpy, lambda name: name in HELPERS),
         "plain": (record.plain, lambda name: name in HELPERS or hasattr(builtins, name)),
         "triton": (record.triton, lambda name: name in DEVICE or name in ("floor_divide", "remainder", "float")),
-        "c": (record.c.replace("{f}", ""), in_c),
+        "c": (record.c.replace("{f}", "_i64" if record.name in WHOLE else "_f64"), lambda name: name in FUNCTIONS),
         "oracle": (record.oracle, lambda name: False),
     }
     language_names = language()

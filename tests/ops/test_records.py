@@ -16,6 +16,7 @@ import scipy.special
 import torch
 import torch_operations
 from completeness import LOGICAL, WHOLE, missing
+from dslc.backends.c.runtime import closure, used
 from dslc.backends.numpy import runtime
 from dslc.backends.numpy.names import HELPERS
 from samples import load
@@ -267,39 +268,50 @@ def test_the_error_function_in_float32_is_within_3e_7() -> None:
 
 # ---- texts in C -------------------------------------------------------------------------------------
 
-#: functions that a C backend has to bring along
-OWN_IN_C = ("erfcx", "erfinv", "digamma", "trigamma", "zeta", "//", "%", "cast")
+KIND_IN_C = {np.dtype(np.bool_): "_Bool", np.dtype(np.int64): "int64_t", np.dtype(np.float32): "float"}
+
+
+def kinds_in_c(record: ScalarOp, dtype: Any) -> tuple[str, list[str], str]:
+    """The suffix of functions, and the types of the arguments and of the result."""
+    kinds = [KIND_IN_C.get(a.dtype, "double") for a in arguments(record, record.samples, dtype)]
+    suffix = {"float": "_f32", "double": "_f64"}.get(kinds[-1], "_i64")
+    return suffix, kinds, "_Bool" if record.gives == "bool" else kinds[-1]
 
 
 @pytest.fixture(scope="module")
 def c_functions(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A library with each record as functions `d<number>` on doubles and `f<number>` on floats."""
+    """A library with each record as functions `d<number>` on arrays of doubles and `f<number>` on those of floats."""
     if shutil.which("gcc") is None:
         pytest.skip("needs a C compiler")
-    lines = ["#include <math.h>"]
+    lines = []
     for number, (name, r) in enumerate(RECORDS.items()):
-        if name not in OWN_IN_C:
-            names = [f"x{k}" for k in range(len(r.samples))]
-            for kind, letter, suffix in (("double", "d", ""), ("float", "f", "f")):
-                head = f"{kind} {letter}{number}({', '.join(f'{kind} {n}' for n in names)})"
-                lines.append(f"{head} {{ return {r.c.format(*names, f=suffix)}; }}")
+        names = [f"x{k}[i]" for k in range(len(r.samples))]
+        for dtype, letter in ((np.float64, "d"), (np.float32, "f")):
+            suffix, kinds, result = kinds_in_c(r, dtype)
+            text = r.c.format(*names, f=suffix).replace("DTYPE", result if name == "cast" else "")
+            given = "".join(f", const {kind} *restrict x{k}" for k, kind in enumerate(kinds))
+            lines.append(f"void {letter}{number}(int64_t n{given}, {result} *restrict y) {{")
+            lines.append(f"    #pragma omp simd\n    for (int64_t i = 0; i < n; i++) y[i] = {text};\n}}")
+    code = "\n".join(lines) + "\n"
+    head = "#include <math.h>\n#include <stdint.h>\n"
     folder = tmp_path_factory.mktemp("c")
-    (folder / "records.c").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    command = ["gcc", "-O1", "-shared", "-fPIC", "-o", str(folder / "records.so"), str(folder / "records.c"), "-lm"]
-    subprocess.run(command, check=True)
+    (folder / "records.c").write_text("\n\n".join([head, *closure(used(code)), code]), encoding="utf-8")
+    command = ["gcc", "-O2", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Werror", "-shared"]
+    files = ["-fPIC", "-o", str(folder / "records.so"), str(folder / "records.c"), "-lm"]
+    subprocess.run([*command, *files], check=True)
     return ctypes.CDLL(str(folder / "records.so"))
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in OWN_IN_C])
+@pytest.mark.parametrize("name", NAMES)
 def test_texts_in_c_have_the_same_values(name: str, c_functions: Any) -> None:
     record = RECORDS[name]
     points, _ = columns(record) if record.edges else ([], [])
-    args = [
-        np.asarray([*s, *e], float) for s, e in zip(record.samples, points or [[]] * len(record.samples), strict=True)
-    ]
-    expected = interpreted(record, arguments(record, tuple(args))).astype(float)
-    for letter, kind, rtol in (("d", ctypes.c_double, 1e-13), ("f", ctypes.c_float, 2e-6)):
-        function = c_functions[f"{letter}{NAMES.index(name)}"]
-        function.restype, function.argtypes = kind, [kind] * len(args)
-        found = [function(*(float(v) for v in row)) for row in zip(*args, strict=True)]
-        np.testing.assert_allclose(found, expected, rtol=rtol)
+    both = tuple((*s, *e) for s, e in zip(record.samples, points or [[]] * len(record.samples), strict=True))
+    for letter, dtype, rtol in (("d", np.float64, 1e-13), ("f", np.float32, 1e-6)):
+        args = [np.ascontiguousarray(a) for a in arguments(record, both, dtype)]
+        exact = [a.astype(np.float64) if a.dtype == np.float32 else a for a in args]
+        *_, result = kinds_in_c(record, dtype)
+        found = np.zeros(len(args[0]), np.bool_ if result == "_Bool" else args[-1].dtype)
+        pointers = [ctypes.c_void_p(a.ctypes.data) for a in (*args, found)]
+        c_functions[f"{letter}{NAMES.index(name)}"](ctypes.c_int64(len(found)), *pointers)
+        np.testing.assert_allclose(found.astype(float), interpreted(record, exact).astype(float), rtol=rtol)
