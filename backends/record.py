@@ -40,6 +40,10 @@ class Printer:
     fused: Callable[[Sequence[ir.Tensor], str], Iterable[str]] | None = None
     #: the kernels in the text of a module
     kernels: Callable[[str], list[str]] | None = None
+    #: how long values live, a line for each, from the same and the gradients; None: modules take it from a library
+    memory: Callable[[Sequence[ir.Tensor], Sequence[ir.Tensor], str], Iterable[str]] | None = None
+    #: the files of a module that consists of several, by name, from what `generate` takes
+    files: Callable[..., dict[str, str]] | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,10 @@ class Backend:
     needs: tuple[str, ...] = ()
     #: for `dslc verify`; raises Unavailable; None if its modules do not run in Python
     arrays: Callable[[], Arrays] | None = None
+    #: what its modules run with on this machine, in a few words; raises Unavailable with a cure
+    runs_with: Callable[[], str] = str
+    #: do its modules take NumPy arrays and give them?
+    on_arrays: bool = False
     #: dtypes that its parameters cannot have: why, and what to take instead
     lacks: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     #: options of its own that `generate` takes

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dslc.autodiff.reverse import NoDerivative
+from dslc.backends.record import Printer
 from dslc.backends.registry import BACKENDS, backend_of
 from dslc.builder.build import Refusal
 from dslc.builder.layers import one_by_one
@@ -40,17 +41,51 @@ LONG_MODULE = 2_000
 def compile_text(
     path: Path, backend: str = "numpy", settings: Mapping[str, object] | None = None, dtype: str = "f32",
     model: str | None = None, atomic: bool = False, registry: Registry | None = None, wrt: Iterable[str] = (),
-    warn: Callable[[Diagnostic], None] | None = None,
+    warn: Callable[[Diagnostic], None] | None = None, march: str | None = None, name: str | None = None,
 ) -> str:  # fmt: skip
     """The text of the module that a spec compiles to; raises SpecError with all diagnostics, and calls `warn` with a
     warning where a loop makes a long module.
 
     With `atomic`, Triton kernels may add what is scattered in any order; `registry` is one of Triton kernels to fill;
-    `wrt` are inputs by which the loss is differentiated beside the parameters.
+    `wrt` are inputs by which the loss is differentiated beside the parameters. `march` and `name` are for C: the
+    processor that its code is for, and what its names begin with.
     """
-    atomics = [x.name for x in BACKENDS.values() if "atomic" in x.options]
-    if atomic and backend not in atomics:
-        raise ValueError(f"atomic additions are a choice of the backend {' and '.join(atomics)} alone")
+    options = {"atomic": atomic or None, "registry": registry, "march": march, "name": name}
+    return sound(_compiled(path, backend, settings, dtype, model, wrt, warn, options, lambda printer: printer.generate))
+
+
+def compile_files(
+    path: Path, backend: str, settings: Mapping[str, object] | None = None, dtype: str = "f32",
+    model: str | None = None, wrt: Iterable[str] = (), warn: Callable[[Diagnostic], None] | None = None,
+    march: str | None = None, name: str | None = None,
+) -> dict[str, str]:  # fmt: skip
+    """The files of the module that a spec compiles to, by name, for a backend whose modules consist of several."""
+    options = {"march": march, "name": name}
+    if backend_of(backend).printer().files is None:
+        raise ValueError(f"a module of the backend {backend} is one file")
+    made: dict[str, str]
+    made = _compiled(path, backend, settings, dtype, model, wrt, warn, options, lambda printer: printer.files)
+    return made
+
+
+#: what options of a backend are called in messages
+OPTIONS = {
+    "atomic": "atomic additions are", "march": "a processor (march) is", "name": "the name of what it offers is",
+    "registry": "a registry of kernels is",
+}  # fmt: skip
+
+
+def _compiled(
+    path: Path, backend: str, settings: Mapping[str, object] | None, dtype: str, model: str | None,
+    wrt: Iterable[str], warn: Callable[[Diagnostic], None] | None, options: Mapping[str, object],
+    function: Callable[[Printer], Any],
+) -> Any:  # fmt: skip
+    """What a function of a backend gives for the program of a spec."""
+    given = {key: value for key, value in options.items() if value is not None}
+    for key in given:
+        those = [x.name for x in BACKENDS.values() if key in x.options]
+        if backend not in those:
+            raise ValueError(f"{OPTIONS[key]} a choice of the backend {' and '.join(those)} alone")
     chosen = backend_of(backend)
     if dtype in chosen.lacks:
         raise ValueError(": ".join(chosen.lacks[dtype]))
@@ -66,19 +101,18 @@ def compile_text(
         raise SpecError(open_)
     train = differentiated(instance, train, wrt)
     try:
-        options: dict[str, object] = {"atomic": True} if atomic else {}
-        options |= {} if registry is None else {"registry": registry}
         with compilation():
             program = Program(instance, train, optimizer_of(checked, train))
-            text = sound(printer.generate(program, path.name, dtype, **options))
+            made = function(printer)(program, path.name, dtype, **given)
     except (Refusal, NoDerivative, printer.cannot) as reason:
         span = reason.span if reason.span is not None and reason.span.source.text else instance.span
         raise SpecError([refusal(reason, span or NOWHERE, backend)]) from reason
 
     if warn is not None:
-        for warning in long_loops(instance if train is None else train.instance, text.count("\n")):
+        lines = max(text.count("\n") for text in ([made] if isinstance(made, str) else made.values()))
+        for warning in long_loops(instance if train is None else train.instance, lines):
             warn(warning)
-    return text
+    return made
 
 
 def long_loops(instance: p.Instance, lines: int) -> list[Diagnostic]:

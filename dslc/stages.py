@@ -98,13 +98,12 @@ def fused(spec: Spec) -> str:
 
 def memory(spec: Spec) -> str:
     """How long values live: which statement makes one, which reads it last, and what is saved for the gradient."""
-    if spec.backend != "numpy":
+    lifetimes = backend_of(spec.backend).printer().memory
+    if lifetimes is None:
         raise NoStage(f"modules of the {spec.backend} backend take memory from torch: `dslc cost` counts their buffers")
-    from dslc.backends.numpy.schedule import lifetimes
-
     lowered = spec.lowered()
     forward = [*lowered.values().values(), *lowered.states().values()]
-    return "\n".join(lifetimes(forward, list(lowered.gradients().values())))
+    return "\n".join(lifetimes(forward, list(lowered.gradients().values()), spec.dtype))
 
 
 def kernels(spec: Spec) -> str:

@@ -12,10 +12,15 @@ if TYPE_CHECKING:
 
 def _printer() -> Printer:
     from dslc.backends.numpy.module import generate
-    from dslc.backends.numpy.schedule import shown
+    from dslc.backends.numpy.schedule import lifetimes, shown
     from dslc.backends.numpy.text import CannotLower
 
-    return Printer(generate, CannotLower, fused=lambda roots, dtype: shown(roots))
+    return Printer(
+        generate,
+        CannotLower,
+        fused=lambda roots, dtype: shown(roots),
+        memory=lambda roots, slopes, dtype: lifetimes(roots, slopes),
+    )
 
 
 def _arrays() -> Arrays:
@@ -35,6 +40,7 @@ BACKEND = Backend(
     printer=_printer,
     needs=("numpy",),
     arrays=_arrays,
+    on_arrays=True,
     lacks={"bf16": ("NumPy has no bfloat16", "take the dtype f32 or f16, or the backend triton")},
     lengths=(262147, 65537, 16411, 4099, 1031, 257, 67),
 )

@@ -15,6 +15,7 @@ import click
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from dslc.backends.record import Backend
     from dslc.check import program as p
     from dslc.frontend import Checked
 
@@ -28,6 +29,8 @@ class Compiled:
     train: p.TrainProgram | None
     module: ModuleType
     fingerprint: str
+    #: what the module computes with
+    backend: str
 
 
 @contextmanager
@@ -63,13 +66,65 @@ def chosen(
         raise click.UsageError(str(error)) from error
 
 
-def compiled(spec: Path, settings: dict[str, object], dtype: str, model: str | None) -> Compiled:
-    """Check and compile a spec; raises SpecError with its diagnostics."""
-    from dslc.compiler import compile_module
+#: what `--backend auto` tries, one after the other
+AUTO = ("c", "numpy")
+
+
+def compiled(
+    spec: Path, settings: dict[str, object], dtype: str, model: str | None, backend: str = "auto", quiet: bool = False
+) -> Compiled:
+    """Check and compile a spec; raises SpecError with its diagnostics. What `auto` means is told in a line."""
+    from dslc.backends.record import Unavailable
+    from dslc.backends.registry import BACKENDS
+    from dslc.diagnostics.kinds import NOT_COMPILED
+    from dslc.diagnostics.spec_error import SpecError
 
     checked, instance, train = chosen(spec, settings, model)
-    module = compile_module(spec, "numpy", dtype, model, False, (), **settings)
-    return Compiled(checked, instance, train, module, fingerprint(checked, settings, dtype, instance.name))
+    names = [name for name in AUTO if name in BACKENDS] if backend == "auto" else [backend]
+    told = ""
+    for name in names:
+        try:
+            module, tool = module_of(BACKENDS[name], spec, settings, dtype, model)
+        except Unavailable as reason:
+            if name == names[-1]:
+                raise click.ClickException(f"the backend {name} cannot be used: {reason}") from reason
+            told = f", since {name} cannot be used: {reason}"
+            continue
+        except SpecError as error:
+            (first, *_) = error.diagnostics
+            if name == names[-1] or first.code != NOT_COMPILED.code:
+                raise
+            told = f", since {name} cannot be used: {first.message}"
+            continue
+        if backend == "auto" and not quiet:
+            click.echo(f"backend: {name}{f' ({tool})' if tool else ''}{told}", err=True)
+        return Compiled(checked, instance, train, module, fingerprint(checked, settings, dtype, instance.name), name)
+    raise AssertionError("there is a backend to try")
+
+
+def module_of(
+    backend: Backend, spec: Path, settings: Mapping[str, object], dtype: str, model: str | None
+) -> tuple[ModuleType, str]:
+    """The module of a spec, which takes NumPy arrays, and what it runs with; raises Unavailable."""
+    import importlib.util
+
+    from dslc.backends.record import Unavailable
+    from dslc.cli.plain import Plain
+    from dslc.compiler import compile_module
+
+    if dtype in backend.lacks:
+        raise Unavailable(": ".join(backend.lacks[dtype]))
+    if missing := [name for name in backend.needs if importlib.util.find_spec(name) is None]:
+        raise Unavailable(f"{' and '.join(missing)} not installed")
+    if backend.arrays is None:
+        raise Unavailable("its modules do not run in Python")
+    tool = backend.runs_with()
+    arrays = backend.arrays()
+    try:
+        module = compile_module(spec, backend.name, dtype, model, False, (), **settings)
+    except RuntimeError as error:  # of a compiler
+        raise click.ClickException(f"{error}\n(--backend numpy needs no compiler)") from error
+    return module if backend.on_arrays else Plain(module, arrays), tool
 
 
 def fingerprint(checked: Checked, settings: Mapping[str, object], dtype: str, model: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dslc.cli.arguments import SET
-from dslc.cli.compile import DTYPE_OF_NUMPY, MODEL, SPEC
+from dslc.cli.compile import DTYPE_OF_NUMPY, MODEL, RUN_BACKEND, SPEC
 
 if TYPE_CHECKING:
     from dslc.cli.compiled import Compiled
@@ -38,13 +38,14 @@ JSON_VERSION = 1
 )
 @click.option("--seed", type=click.IntRange(0, 2**62), default=0, show_default=True, help="For random draws.")
 @click.option("--json", "as_json", is_flag=True, help="Print the shapes of the outputs as JSON on standard output.")
+@RUN_BACKEND
 @SET
 @DTYPE_OF_NUMPY
 @MODEL
 @click.pass_context
 def run(
     context: click.Context, spec: Path, weights: Path, inputs: Path, output: Path, seed: int, as_json: bool,
-    settings: dict[str, object], dtype: str, model: str | None,
+    backend: str, settings: dict[str, object], dtype: str, model: str | None,
 ) -> None:  # fmt: skip
     """Compute the outputs of SPEC and write them to Y.npz, each under its name in the spec.
 
@@ -53,7 +54,8 @@ def run(
         dslc run mlp.dsl --weights runs/mlp/weights.safetensors --inputs x.npz -o y.npz
 
     The states that the training left (the running statistics of a batch norm) come with the weights. Give the
-    same --set, --model and --dtype as for `dslc train`. The exit status is 1 when a file does not fit.
+    same --set, --model and --dtype as for `dslc train`; the backend may be
+    another. The exit status is 1 when a file does not fit.
     """
     import json
 
@@ -63,7 +65,7 @@ def run(
     from dslc.training.checkpoint import cannot_write
 
     with spec_errors(as_json, JSON_VERSION):
-        program = compiled(spec, settings, dtype, model)
+        program = compiled(spec, settings, dtype, model, backend, as_json)
     try:
         found = outputs(program, weights, inputs, seed)
         try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dslc.cli.arguments import SET, names_of
-from dslc.cli.compile import DTYPE_OF_NUMPY, MODEL, SPEC
+from dslc.cli.compile import DTYPE_OF_NUMPY, MODEL, RUN_BACKEND, SPEC
 
 if TYPE_CHECKING:
     from dslc.cli.compiled import Compiled
@@ -77,6 +77,7 @@ EXIT_INTERRUPTED = 130
 )
 @click.option("--fresh", is_flag=True, help="Delete the checkpoints of the folder and train anew.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
+@RUN_BACKEND
 @SET
 @DTYPE_OF_NUMPY
 @MODEL
@@ -84,10 +85,10 @@ EXIT_INTERRUPTED = 130
 def train(
     context: click.Context, spec: Path, data: Path, output: Path | None, epochs: int | None, steps: int | None,
     batch: int | None, validation: float | None, patience: int | None, seed: int, checkpoint_every: int | None,
-    weights: Path | None, new: list[str], fresh: bool, as_json: bool, settings: dict[str, object], dtype: str,
-    model: str | None,
+    weights: Path | None, new: list[str], fresh: bool, as_json: bool, backend: str, settings: dict[str, object],
+    dtype: str, model: str | None,
 ) -> None:  # fmt: skip
-    """Train SPEC with the NumPy backend and show the result.
+    """Train SPEC on this machine's processors and show the result.
 
     \b
     Examples:
@@ -110,14 +111,16 @@ def train(
     from dslc.run_errors import RunError, Stopped
     from dslc.training.run import Settings
 
+    folder = output or Path("runs") / spec.stem
+    if backend == "auto" and not fresh:
+        backend = recorded(folder) or backend
     with spec_errors(as_json, JSON_VERSION):
         settings = with_sizes(spec, settings, model, data)
-        program = compiled(spec, settings, dtype, model)
+        program = compiled(spec, settings, dtype, model, backend, as_json)
     if new and weights is None:
         raise click.UsageError("--new is for --weights: without it all parameters begin anew")
     if program.train is None:
         raise click.UsageError(f"{spec} has no `train`; add one to say what to minimise")
-    folder = output or Path("runs") / spec.stem
     try:
         stated = defaults(program)
         chosen = Settings(
@@ -146,6 +149,20 @@ def train(
         click.echo(json.dumps(report, indent=2))
     else:
         show_result(report)
+
+
+def recorded(folder: Path) -> str | None:
+    """The backend of the run that a folder has a checkpoint of: another one would end with other last bits."""
+    from dslc.backends.registry import BACKENDS
+    from dslc.run_errors import RunError
+    from dslc.training.checkpoint import backend_of_run, read_checkpoint
+
+    try:
+        snapshot = read_checkpoint(folder)
+    except RunError:
+        return None  # which is told where it is read for good
+    found = None if snapshot is None else backend_of_run(snapshot)
+    return found if found in BACKENDS else None
 
 
 def defaults(program: Compiled) -> dict[str, int]:
@@ -217,6 +234,7 @@ def prepare(
         raise RunError("--patience needs validation rows, and there are none", help=help)
     start = None if weights is None else starting_weights(program, weights, new)
     job = Job(program.module, arrays, rows, folder, validation, fingerprint=program.fingerprint, start=start)
+    job.backend = program.backend
     if validation:
         job.validation_rows = rows_of(fields, validation)
     return job, test
@@ -327,6 +345,7 @@ def summary(spec: Path, job: Job, outcome: Outcome, test: dict[str, float]) -> d
         "version": JSON_VERSION,
         "ok": True,
         "spec": str(spec),
+        "backend": job.backend,
         "weights": str(job.folder / WEIGHTS),
         "checkpoint": str(job.folder / CHECKPOINT),
         "parameters": sum(outcome.weights[name].size for name in job.module.PARAMS),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +47,8 @@ def sizes_of(context: click.Context, option: click.Parameter, text: str | None) 
     "--backend",
     "backends",
     multiple=True,
-    type=click.Choice(tuple(BACKENDS)),
-    help="Only this backend; may be repeated. By default all of them.",
+    type=click.Choice(("auto", *BACKENDS)),
+    help="Only this backend; may be repeated. By default all of them; auto is the one that `dslc train` takes.",
 )
 @click.option(
     "--dtype",
@@ -108,7 +109,8 @@ def verify(
             drawn = ragged_sizes(instance, train, sizes, seed) or [choose_sizes(instance, train, sizes, seed)]
         else:
             drawn = [choose_sizes(instance, train, sizes, seed)]
-        names, modules = list(backends or BACKENDS), dict[tuple[str, str], Loaded]()
+        names = list(dict.fromkeys(taken(x) for x in backends)) or list(BACKENDS)
+        modules = dict[tuple[str, str], Loaded]()
         runs = [
             (
                 each,
@@ -148,6 +150,20 @@ def verify(
         shown = "; ".join(", ".join(f"{name}={value}" for name, value in each.items()) for each in drawn)
         click.echo(f"{spec}: {'ok' if good else 'FAILED'}{' at ' if shown else ''}{shown}, seed {seed}, in {dtype}")
     context.exit(0 if good else 1)
+
+
+def taken(name: str) -> str:
+    """The backend of that name; `auto` is the first one of those that `dslc train` tries that can be used here."""
+    from dslc.backends.record import Unavailable
+    from dslc.cli.compiled import AUTO
+
+    for other in AUTO if name == "auto" else ():
+        if other in BACKENDS:
+            with suppress(Unavailable):
+                BACKENDS[other].runs_with()
+                click.echo(f"backend: {other}", err=True)
+                return other
+    return name
 
 
 def one_row(check: Check) -> dict[str, Any]:

@@ -152,15 +152,21 @@ def _digests(x: Any) -> bool:
     return isinstance(x, dict) and all(map(_digest, x.values()))
 
 
-#: what a checkpoint says beside its arrays, and what that must be; `start` and `best` may be missing
+#: what a checkpoint says beside its arrays, and what that must be; those in OPTIONAL may be missing
 ABOUT: dict[str, Callable[[Any], bool]] = {
     "step": _count, "opt_seed": _count, "epoch": _count, "position": _count, "seen": _count, "seed": _count,
     "batch": lambda x: _count(x) and x > 0, "since_best": _count, "sums": _means, "spec": lambda x: isinstance(x, str),
-    "validation": lambda x: isinstance(x, int | float), "data": _digests, "start": _digests,
+    "backend": lambda x: isinstance(x, str), "validation": lambda x: isinstance(x, int | float), "data": _digests,
+    "start": _digests,
     "history": lambda x: isinstance(x, list) and all(map(_epoch, x)),
     "best": lambda x: isinstance(x, dict) and _count(x.get("epoch")) and isinstance(x.get("loss"), float),
 }  # fmt: skip
-OPTIONAL = ("start", "best")
+OPTIONAL = ("start", "best", "backend")
+
+
+def backend_of_run(snapshot: Snapshot) -> str:
+    """What a run computes with; checkpoints say so since there is a choice."""
+    return str(snapshot.about.get("backend", "numpy"))
 
 
 def read_snapshot(path: Path) -> Snapshot:

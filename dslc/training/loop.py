@@ -14,6 +14,7 @@ from dslc.run_errors import RunError, Stopped
 from dslc.training.checkpoint import (
     Best,
     Snapshot,
+    backend_of_run,
     cannot_write,
     clear,
     read_checkpoint,
@@ -41,6 +42,8 @@ class Job:
     fingerprint: str = ""
     #: weights to begin with in place of fresh ones
     start: Arrays | None = None
+    #: what the module computes with: another backend would end with other last bits
+    backend: str = "numpy"
 
 
 @dataclass
@@ -181,7 +184,8 @@ class Training:
             raise self.explanation(f"a parameter or a state is not finite after step {self.run.step_number}")
         snapshot = self.run.snapshot()
         snapshot.about |= {
-            "spec": self.job.fingerprint, "data": self.data_digests, "validation": self.settings.validation,
+            "spec": self.job.fingerprint, "backend": self.job.backend, "data": self.data_digests,
+            "validation": self.settings.validation,
             "history": [asdict(e) for e in self.history], "since_best": self.since_best,
         }  # fmt: skip
         if self.start is not None:
@@ -213,6 +217,9 @@ class Training:
             if about[name] != mine:
                 message = f"{snapshot.origin} was made with --{name} {about[name]}, not {mine}"
                 raise RunError(message, help=f"use the same --{name} to go on; {anew}")
+        if (backend := backend_of_run(snapshot)) != self.job.backend:
+            message = f"{snapshot.origin} was made with --backend {backend}, not {self.job.backend}"
+            raise RunError(message, help=f"use the same --backend to go on; {anew}")
         for name, digest in self.data_digests.items():
             _check_array(snapshot.origin, name, about["data"].get(name), digest, anew)
         if about["spec"] != self.job.fingerprint:
