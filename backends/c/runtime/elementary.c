@@ -165,10 +165,9 @@ INLINE int64_t power_i64(int64_t x, int64_t n) {
     return (int64_t)p;
 }
 
-// 2^k e^(x + low), k whole and low small: e^r is a polynomial, and 2^n comes in two factors for the sake of subnormals.
-INLINE float exp_scaled_f32(float x, float low, float k) {
-    x = x < -105.f ? -105.f : x;
-    x = x > 90.f ? 90.f : x;
+// 2^k e^(x + low) for x that is not far out, k whole, low small: e^r is a polynomial, and 2^n comes in two factors, for
+// the sake of subnormals.
+INLINE float exp_within_f32(float x, float low, float k) {
     float n = ((x + low) * 1.44269504f + 12582912.f) - 12582912.f;
     float r = ((x - n * 0.693359375f) + n * 2.12194440e-4f) + low;
     float p = 0.00139357755f;
@@ -182,8 +181,15 @@ INLINE float exp_scaled_f32(float x, float low, float k) {
     return p * power_of_2_f32(half) * power_of_2_f32(n - half);
 }
 
+// 2^k e^x
+INLINE float exp_scaled_f32(float x, float k) {
+    x = x < -105.f ? -105.f : x;
+    x = x > 90.f ? 90.f : x;
+    return exp_within_f32(x, -0.f, k);
+}
+
 // e^x
-INLINE float exp_f32(float x) { return exp_scaled_f32(x, -0.f, -0.f); }
+INLINE float exp_f32(float x) { return exp_scaled_f32(x, -0.f); }
 
 // 2^x
 INLINE float exp2_f32(float x) {
@@ -296,7 +302,7 @@ INLINE float tanh_f32(float x) {
 
 // sinh(x): odd polynomial, from 1 on from e^x.
 INLINE float sinh_f32(float x) {
-    float a = __builtin_fabsf(x), s = a * a, e = exp_scaled_f32(a, -0.f, -1.f);
+    float a = __builtin_fabsf(x), s = a * a, e = exp_scaled_f32(a, -1.f);
     float p = 2.79153824e-06f;
     p = p * s + 0.0001984142f;
     p = p * s + 0.00833331607f;
@@ -307,7 +313,7 @@ INLINE float sinh_f32(float x) {
 
 // cosh(x)
 INLINE float cosh_f32(float x) {
-    float e = exp_scaled_f32(__builtin_fabsf(x), -0.f, -1.f);
+    float e = exp_scaled_f32(__builtin_fabsf(x), -1.f);
     return e + 0.25f / e;
 }
 
@@ -339,10 +345,11 @@ INLINE float tail_f32(float t) {
     return p * t;
 }
 
-// 2^k e^(scale * a^2): the square of the high bits is exact.
+// 2^k e^(scale * a^2) for a that its caller bounds, by the one bound on the way: with two, gcc makes a path of each.
+// The square of the high bits is exact.
 INLINE float exp_square_f32(float a, float scale, float k) {
     float high = from_bits_f32(bits_f32(a) & 0xfffff000);
-    return exp_scaled_f32(scale * (high * high), scale * ((a - high) * (a + high)), k);
+    return exp_within_f32(scale * (high * high), scale * ((a - high) * (a + high)), k);
 }
 
 // The chance that a normal number is below x; *e becomes e^(-x^2 / 2), of which the density is a multiple.
@@ -357,7 +364,7 @@ INLINE float normal_cdf_exp_f32(float x, float *e) {
     p = p * s + 0.00997461192f;
     p = p * s - 0.0664905906f;
     p = p * s + 0.398942292f;
-    return u < 1.f ? 0.5f + x * p : x < 0.f ? q : 1.f - q;
+    return s < 1.f ? 0.5f + x * p : x < 0.f ? q : 1.f - q;
 }
 
 // The chance that a normal number is below x.
@@ -367,52 +374,44 @@ INLINE float normal_cdf_f32(float x) { float e; return normal_cdf_exp_f32(x, &e)
 INLINE float erfc_f32(float x) {
     float a = __builtin_fabsf(x);
     a = a > 11.f ? 11.f : a;
-    float q = exp_square_f32(a, -1.f, 1.f) * tail_f32(1.f / (1.f + 0.424264069f * a));
-    return a < 0.5f ? 1.f - (x + x * erf_near_0_f32(a * a)) : x < 0.f ? 2.f - q : q;
+    float q = exp_square_f32(a, -1.f, 1.f) * tail_f32(1.f / (1.f + 0.424264069f * a)), s = x * x;
+    return s < 0.25f ? 1.f - (x + x * erf_near_0_f32(s)) : x < 0.f ? 2.f - q : q;
 }
 
 // e^(x^2) erfc(x)
 INLINE float erfcx_f32(float x) {
     float a = __builtin_fabsf(x), q = 2.f * tail_f32(1.f / (1.f + 0.424264069f * a));
-    float e = exp_square_f32(a > 10.f ? 10.f : a, 1.f, -0.f), near = e * (1.f - (x + x * erf_near_0_f32(a * a)));
-    return a < 0.5f ? near : x < 0.f ? 2.f * e - q : q;
+    float e = exp_square_f32(a > 10.f ? 10.f : a, 1.f, -0.f), s = x * x;
+    float near = e * (1.f - (x + x * erf_near_0_f32(s)));
+    return s < 0.25f ? near : x < 0.f ? 2.f * e - q : q;
 }
 
 // The error function: odd polynomial, from 1 on 1 - erfc(x).
 INLINE float erf_f32(float x) {
     float a = __builtin_fabsf(x), s = a * a;
-    float far = 1.f - exp_scaled_f32(-s, -0.f, 1.f) * tail_f32(1.f / (1.f + 0.424264069f * a));
+    float far = 1.f - exp_scaled_f32(-s, 1.f) * tail_f32(1.f / (1.f + 0.424264069f * a));
     return __builtin_copysignf(a < 1.f ? a + a * erf_near_0_f32(s) : far, x);
 }
 
-// 2^(4 i) 2/pi modulo 4, each as a number of 29 bits and the rest.
-static const double QUARTER_TURNS[54] = {
-    0.6366197690367699, 3.330811476132176e-09,  2.185916356742382, 1.138919439648014e-09,
-    2.974661722779274, 3.3215498405205676e-09,  3.594587616622448, 9.907332698622821e-10,
-    1.5134018808603287, 9.505711239488593e-10,  0.21443010866641998, 3.0797678933409213e-10,
-    3.4308817386627197, 4.927628629345474e-09,  2.8941078931093216, 4.3362521002893065e-09,
-    2.305726356804371, 2.3248082323144544e-09,  0.8916217386722565, 7.394609329335956e-09,
-    2.2659479305148125, 6.555040315517873e-09,  0.25516699254512787, 5.725166913523703e-10,
-    0.0826718881726265, 1.709686464714098e-09,  1.3227502331137657, 5.003241644654086e-09,
-    1.1640038043260574, 5.546060345227088e-09,  2.6240609511733055, 6.780578957471309e-09,
-    1.9849753230810165, 4.181134962607352e-09,  3.7596052289009094, 7.293514626327002e-09,
-    0.15368377417325974, 4.937525067374619e-09, 2.4589404612779617, 4.494595108755612e-09,
-    3.343047447502613, 4.8582963677753385e-09,  1.488759234547615, 3.226935915167138e-09,
-    3.8201477974653244, 6.927491061131239e-09,  1.1223648637533188, 6.53172862116623e-09,
-    1.957837924361229, 1.995295817260851e-10,   3.325406789779663, 3.1924733076173616e-09,
-    1.206508681178093, 6.376089340334816e-09,
-};
-
 // x in quarter turns: the nearest whole number of them modulo 4 in *turns, and what is left, from -1/2 to 1/2.
 INLINE double quarter_turns(float x, uint64_t *turns) {
-    int32_t i = (int32_t)((bits_f32(x) >> 23) & 255) - 150;
-    i = (i & ~(i >> 31)) >> 2;  // as a choice it would be a branch, with a load on one side
-    double m = (double)x * power_of_2_f64(-4.0 * i), y = m * QUARTER_TURNS[2 * i];
-    double k = (y + 6755399441055744.0) - 6755399441055744.0;
-    y = (y - k) + m * QUARTER_TURNS[2 * i + 1];
-    double j = (y + 6755399441055744.0) - 6755399441055744.0;
-    *turns = bits_f64(k + j + 6755399441055744.0) & 3;
-    return y - j;
+    double m = x, a = __builtin_fabs(m);
+    double high = 0.6366197690367699, middle = 3.3308114738561656e-09, low = 2.276010073078396e-18;
+    int far;  // x = m 2^(24 i); high + middle + low is 2^(24 i) 2/pi modulo 4, and m times the first two is exact
+    far = a >= 0x1p47, m = far ? m * 0x1p-24 : m, high = far ? 3.4308817386627197 : high;
+    middle = far ? 4.9276286245847345e-09 : middle, low = far ? 4.76073975187604e-18 : low;
+    far = a >= 0x1p71, m = far ? m * 0x1p-24 : m, high = far ? 0.0826718881726265 : high;
+    middle = far ? 1.7096864618482144e-09 : middle, low = far ? 2.8658837463471963e-18 : low;
+    far = a >= 0x1p95, m = far ? m * 0x1p-24 : m, high = far ? 0.15368377417325974 : high;
+    middle = far ? 4.9375250554817285e-09 : middle, low = far ? 1.1892889840965575e-17 : low;
+    far = a >= 0x1p119, m = far ? m * 0x1p-24 : m, high = far ? 1.957837924361229 : high;
+    middle = far ? 1.995295734191771e-10 : middle, low = far ? 8.306908000946013e-18 : low;
+    double y = m * high, k = (y + 6755399441055744.0) - 6755399441055744.0, z = m * middle;
+    double j = (z + 6755399441055744.0) - 6755399441055744.0;
+    y = (y - k) + (z - j) + m * low;
+    double h = (y + 6755399441055744.0) - 6755399441055744.0;
+    *turns = (bits_f64(k + 6755399441055744.0) + bits_f64(j + h + 6755399441055744.0)) & 3;
+    return y - h;
 }
 
 // The sine of quarter turns from -1/2 to 1/2, good for float.
@@ -514,10 +513,9 @@ INLINE float atan2_f32(float y, float x) {
     return x != x || y != y ? x + y : __builtin_copysignf(u, y);
 }
 
-// 2^k e^(x + low), k whole and low small: e^r is a polynomial, and 2^n comes in two factors for the sake of subnormals.
-INLINE double exp_scaled_f64(double x, double low, double k) {
-    x = x < -747.0 ? -747.0 : x;
-    x = x > 711.0 ? 711.0 : x;
+// 2^k e^(x + low) for x that is not far out, k whole, low small: e^r is a polynomial, and 2^n comes in two factors, for
+// the sake of subnormals.
+INLINE double exp_within_f64(double x, double low, double k) {
     double n = ((x + low) * 1.4426950408889634 + 6755399441055744.0) - 6755399441055744.0;
     double r = ((x - n * 0.6931471803691238) - n * 1.9082149292705877e-10) + low;
     double p = 2.0921746450514524e-09;
@@ -537,8 +535,15 @@ INLINE double exp_scaled_f64(double x, double low, double k) {
     return p * power_of_2_f64(half) * power_of_2_f64(n - half);
 }
 
+// 2^k e^x
+INLINE double exp_scaled_f64(double x, double k) {
+    x = x < -747.0 ? -747.0 : x;
+    x = x > 711.0 ? 711.0 : x;
+    return exp_within_f64(x, -0.0, k);
+}
+
 // e^x
-INLINE double exp_f64(double x) { return exp_scaled_f64(x, -0.0, -0.0); }
+INLINE double exp_f64(double x) { return exp_scaled_f64(x, -0.0); }
 
 // 2^x
 INLINE double exp2_f64(double x) {
@@ -771,13 +776,14 @@ INLINE double erfcx_right_f64(double a) {
     double high = from_bits_f64(bits_f64(a) & 0xfffffffff8000000);
     double y_high = from_bits_f64(bits_f64(y) & 0xfffffffff8000000);
     double rest = (high - 4.0) - y_high * (high + 4.0) - (y - y_high) * (high + 4.0) + (a - high) * (1.0 - y);
-    return a < 8.0 ? z + (0.125 * rest * d) * (2.0 * a * z - 1.1283791670955126 + z / d) : z;
+    return d < 12.0 ? z + (0.125 * rest * d) * (2.0 * a * z - 1.1283791670955126 + z / d) : z;
 }
 
-// 2^k e^(scale * a^2): the square of the high bits is exact.
+// 2^k e^(scale * a^2) for a that its caller bounds, by the one bound on the way: with two, gcc makes a path of each.
+// The square of the high bits is exact.
 INLINE double exp_square_f64(double a, double scale, double k) {
     double high = from_bits_f64(bits_f64(a) & 0xfffffffff8000000);
-    return exp_scaled_f64(scale * (high * high), scale * ((a - high) * (a + high)), k);
+    return exp_within_f64(scale * (high * high), scale * ((a - high) * (a + high)), k);
 }
 
 // The chance that a normal number is below x; *e becomes e^(-x^2 / 2), of which the density is a multiple.
@@ -785,32 +791,37 @@ INLINE double normal_cdf_exp_f64(double x, double *e) {
     double u = __builtin_fabs(x);
     u = u > 40.0 ? 40.0 : u;
     *e = exp_square_f64(u, -0.5, -0.0);
-    double a = u * 0.7071067811865476, q = 0.5 * *e * erfcx_right_f64(a), p = a + a * erf_near_0_f64(a * a);
-    return u < 0.75 ? 0.5 + 0.5 * __builtin_copysign(p, x) : x < 0.0 ? q : 1.0 - q;
+    double q = 0.5 * *e * erfcx_right_f64(u * 0.7071067811865476), y = x * 0.7071067811865476, s = y * y;
+    return s < 0.28 ? 0.5 + 0.5 * (y + y * erf_near_0_f64(s)) : x < 0.0 ? q : 1.0 - q;
 }
 
 // The chance that a normal number is below x.
 INLINE double normal_cdf_f64(double x) { double e; return normal_cdf_exp_f64(x, &e); }
 
-// 1 - erf(x)
-INLINE double erfc_f64(double x) {
+// erfc(|x|), without care for those near 0
+INLINE double erfc_right_f64(double x) {
     double a = __builtin_fabs(x);
     a = a > 28.0 ? 28.0 : a;
-    double q = exp_square_f64(a, -1.0, -0.0) * erfcx_right_f64(a);
-    return a < 0.5 ? 1.0 - (x + x * erf_near_0_f64(a * a)) : x < 0.0 ? 2.0 - q : q;
+    return exp_square_f64(a, -1.0, -0.0) * erfcx_right_f64(a);
+}
+
+// 1 - erf(x)
+INLINE double erfc_f64(double x) {
+    double q = erfc_right_f64(x), s = x * x;
+    return s < 0.25 ? 1.0 - (x + x * erf_near_0_f64(s)) : x < 0.0 ? 2.0 - q : q;
 }
 
 // e^(x^2) erfc(x)
 INLINE double erfcx_f64(double x) {
     double a = __builtin_fabs(x), q = erfcx_right_f64(a), e = exp_square_f64(a > 27.0 ? 27.0 : a, 1.0, -0.0);
-    double near = e * (1.0 - (x + x * erf_near_0_f64(a * a)));
-    return a < 0.5 ? near : x < 0.0 ? 2.0 * e - q : q;
+    double s = x * x, near = e * (1.0 - (x + x * erf_near_0_f64(s)));
+    return s < 0.25 ? near : x < 0.0 ? 2.0 * e - q : q;
 }
 
 // The error function: odd polynomial, from 1 on 1 - erfc(x).
 INLINE double erf_f64(double x) {
     double a = __builtin_fabs(x), s = a * a;
-    return __builtin_copysign(a < 1.0 ? a + a * erf_near_0_f64(s) : 1.0 - erfc_f64(a), x);
+    return __builtin_copysign(s < 1.0 ? a + a * erf_near_0_f64(s) : 1.0 - erfc_right_f64(x), x);
 }
 
 // The inverse of erf to some seven digits, from w = -log(1 - x^2).
@@ -852,7 +863,7 @@ INLINE float erfinv_f32(float x) {
 // The inverse of erf: one step of Halley's method on erf, from 1/2 on on erfc.
 INLINE double erfinv_f64(double x) {
     double y = __builtin_fabs(x), c = 1.0 - y, a = erfinv_start(y, -(log_f64(c) + log1p_f64(y)));
-    double error = y < 0.5 ? erf_f64(a) - y : c - erfc_f64(a);
+    double error = y < 0.5 ? (a + a * erf_near_0_f64(a * a)) - y : c - erfc_right_f64(a);
     a -= error / (1.1283791670955126 * exp_square_f64(a, -1.0, -0.0) + a * error);
     a = y < 1e-9 ? y * 0.8862269254527580 : a;
     return __builtin_copysign(y == 1.0 ? __builtin_inf() : a, x);
@@ -916,11 +927,14 @@ INLINE float lgamma_f32(float x) {
     return isinf_f32(x) ? __builtin_inff() : result;
 }
 
-// log |gamma(x)|
-CALL double lgamma_f64(double x) { int sign; return __builtin_lgamma_r(x, &sign); }
+// log |gamma(x)|; `lgamma` itself would write the sign of gamma(x) where all threads see it.
+CALL double lgamma_f64(double x) {
+    extern double lgamma_r(double, int *);
+    int sign;
+    return lgamma_r(x, &sign);
+}
 
-// The derivative of lgamma: a series from 10 on, below by ten steps of the recurrence, below 3 from a polynomial at 5/2,
-// and reflection below 1/2.
+// The derivative of lgamma: a series from 10 on and ten steps to there, a polynomial below 3, reflection below 1/2.
 INLINE double digamma_f64(double x) {
     double a = x < 0.5 ? 1.0 - x : x, c = a * (a + 9.0), p = 1.0, q = c;
     int low = a < 10.0;
