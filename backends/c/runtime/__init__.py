@@ -2,7 +2,9 @@
 
 The C files here are lists of definitions (functions, tables, types, macros) with blank lines between them and nowhere
 else; each begins with a comment that says what it is. A definition may use those above it and those of files that stand
-before its own in `FILES`. A generated file includes stdint.h, stddef.h, string.h and math.h above them.
+before its own in `FILES`. A definition for numbers of both sizes says `real` for float and double, `whole` for int32_t
+and int64_t, and has names that end in `_real`: `gemm_real` gives gemm_f32 and gemm_f64. A generated file includes
+stdint.h, stddef.h, string.h and math.h above them.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 #: in the order in which their definitions can use each other
-FILES = ("elementary.c",)
+FILES = ("elementary.c", "parallel.c", "products.c")
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -32,20 +34,35 @@ def defined(text: str) -> list[str]:
     >>> defined("typedef struct { int n; } team;"), defined("static inline float twice_f32(float x) { return x + x; }")
     (['team'], ['twice_f32'])
     """
-    code = re.sub(r"__attribute__\s*\(\(.*?\)\)(?!\))", "", code_of(text))
+    code = re.sub(r"__attribute__\s*\(\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\)", "", code_of(text))
     found = re.findall(r"^\s*#\s*define\s+(\w+)", code, re.MULTILINE)
     code = re.sub(r"^\s*#(?:[^\n]*\\\n)*[^\n]*$", "", code, flags=re.MULTILINE)
-    for body in re.findall(r"\benum\b[^{;]*\{([^}]*)\}", code):
+    for body in re.findall(r"^(?:typedef )?enum\b[^{;]*\{([^}]*)\}", code, re.MULTILINE):
         found += re.findall(r"(?:^|,)\s*(\w+)", body)
     found += re.findall(r"^(?:struct|union|enum)\s+(\w+)\s*\{", code, re.MULTILINE)
     while (flat := re.sub(r"\{[^{}]*\}", ";", code)) != code:
         code = flat
     for statement in re.split(r";", re.sub(r"\b(struct|union|enum)(\s+\w+)?\s*;", r"\1 ", code)):
-        pointer = re.search(r"\(\s*\*\s*(\w+)", statement)
+        pointer = re.match(r"[^(]*\(\s*\*\s*(\w+)", statement)
         named = pointer or re.search(r"(\w+)\s*(?:$|[(\[=])", statement.strip())
         if named and named[1] not in ("struct", "union", "enum"):
             found.append(named[1])
     return found
+
+
+def instances(text: str) -> list[str]:
+    """A definition as it stands, or if it is one for numbers of both sizes, that for float and that for double.
+
+    >>> instances("real twice_real(real x) { return x + x; }")
+    ['float twice_f32(float x) { return x + x; }', 'double twice_f64(double x) { return x + x; }']
+    """
+    if not re.search(r"(?:\b|_)real\b", code_of(text)):
+        return [text]
+    kinds = {"f32": ("float", "int32_t"), "f64": ("double", "int64_t")}
+    return [
+        re.sub(r"\bwhole\b", whole, re.sub(r"\breal\b", real, re.sub(r"_real\b", "_" + kind, text)))
+        for kind, (real, whole) in kinds.items()
+    ]
 
 
 def _definitions() -> dict[str, str]:
@@ -53,8 +70,9 @@ def _definitions() -> dict[str, str]:
     for file in FILES:
         text = (Path(__file__).parent / file).read_text(encoding="utf-8")
         for piece in re.split(r"\n{2,}", text.strip()):
-            for name in defined(piece):
-                found.setdefault(name, piece)
+            for instance in instances(piece):
+                for name in defined(instance):
+                    found.setdefault(name, instance)
     return found
 
 

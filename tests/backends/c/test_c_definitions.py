@@ -54,6 +54,8 @@ def test_a_closure_has_what_a_function_calls_and_no_more() -> None:
     ("typedef vf Epilogue(vf s, int n);", ["Epilogue"]),
     ("enum { V = 16, MR = 8 };", ["V", "MR"]),
     ("struct pool { int n; struct { int m; } part; };", ["pool"]),
+    ("typedef real at __attribute__((vector_size(V), aligned(sizeof(real)), may_alias));", ["at"]),
+    ("static void f(void (*g)(int), int n) {\n    enum { M = 4 };\n    g(n * M);\n}", ["f"]),
     ("static struct { int n; } T\n    = {.n = 1};", ["T"]),
     ("static const double T[3] = {\n    1, 2, 3,\n};", ["T"]),
     ("#define A(x) \\\n    b(x)\n#if X\n#define C 1\n#endif", ["A", "C"]),
