@@ -10,6 +10,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.algebra import is_zero
 from dslc.ir.nodes import variables as variables
 from dslc.passes.finite import is_finite
+from dslc.stabilise.moments import is_scaled
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def split(body: ir.Scalar, sink: bool = True) -> Product:
         match s:
             case ir.Op("*", (a, b)) if is_float(s.dtype) and is_float(a.dtype) and is_float(b.dtype):
                 stack += [(b, under), (a, under)]
-            case ir.Op("/", (a, b)) if is_float(s.dtype) and is_float(a.dtype):
+            case ir.Op("/", (a, b)) if is_float(s.dtype) and is_float(a.dtype) and not is_scaled(s):
                 stack += [(b, not under), (a, under)]
             case ir.Op("neg", (a,)) if is_float(s.dtype):
                 negative = not negative

@@ -59,7 +59,7 @@ def norm(s: ir.Op) -> ir.Scalar | None:
         return None
     assert isinstance(node.body, ir.Op)
     x = node.body.args[0]
-    if _is_scaled(x):
+    if is_scaled(x):
         return None
     peak = ir.comp(node.shape, op("abs", x), "max", node.reduced, span=node.span)
     inner = _scale(ir.read(peak, tuple(ir.plain(i) for i in range(len(node.shape)))))
@@ -97,13 +97,21 @@ def _scale(m: ir.Scalar) -> ir.Scalar:
     return choose(usable, m, ir.const(1.0, m.dtype))
 
 
-def _is_scaled(x: ir.Scalar) -> bool:
-    if not isinstance(x, ir.Op) or x.name != "/":
-        return False
-    m = x.args[1]
-    if not isinstance(m, ir.Op) or m.name != "select":
-        return False
-    return isinstance(m.args[1], ir.Op) and m.args[1].name == "stop_grad"
+def is_scale(m: ir.Scalar) -> bool:
+    """Is this what a sum of squares is scaled by: a number that is finite and not 0?
+
+    >>> x = ir.read(ir.Input("x", "input", "f32", ()), ())
+    >>> is_scale(_scale(x)), is_scale(x)
+    (True, False)
+    """
+    return (
+        isinstance(m, ir.Op) and m.name == "select" and isinstance(m.args[1], ir.Op) and m.args[1].name == "stop_grad"
+    )
+
+
+def is_scaled(x: ir.Scalar) -> bool:
+    """x / m, which neither overflows nor vanishes in a square: it must not be taken apart."""
+    return isinstance(x, ir.Op) and x.name == "/" and is_scale(x.args[1])
 
 
 # ---- variances --------------------------------------------------------------------------------------
