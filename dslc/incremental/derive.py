@@ -399,13 +399,14 @@ class _Derivation:
                 value = yield from self.readdressed(node, place.value, ranges)
                 place = ir.intern(ir.Data(value, place.mode))
             places.append(place)
-        base = None
-        if node.base is not None:
-            base = yield self.whole(node.base, now)
-        made = replace(
-            node, shape=without(node.shape, now), ranges=ranges, places=tuple(places), body=body, base=base  # type: ignore[arg-type]
-        )  # fmt: skip
-        return ir.intern(made)
+        shape = without(node.shape, now)
+        alone = ir.intern(replace(node, shape=shape, ranges=ranges, places=tuple(places), body=body, base=None))
+        if node.base is None:
+            return alone
+        # only histories grow onto what they are: what the cache holds for a base must stay as it is
+        base = yield self.whole(node.base, now)
+        both = ir.op("+", (ir.whole(base), ir.whole(alone)), node.dtype)  # type: ignore[arg-type]
+        return ir.comp(shape, both, name=node.name, span=node.span)
 
     def _reshape(self, node: ir.Reshape, now: Now) -> Rule:
         kept = kept_axes(node, self.length)

@@ -125,6 +125,17 @@ def test_a_result_for_the_whole_sequence_is_that_of_the_positions_so_far(name: s
     agree(run_module(run, run.module()), run.expected())
 
 
+@pytest.mark.parametrize("place", ["1", "dst[t]"])
+def test_what_is_added_to_a_value_of_the_cache_leaves_it_as_it_is(place: str, tmp_path: Path) -> None:
+    added = "sum[t](tanh(x[t, i]))" if place == "1" else "tanh(x[t, i])"
+    run = sequence(written(tmp_path, (
+        "model added(x: f32[T, 4], onto: f32[3, 4], dst: i32[T] < 3) -> (y: [3, 4], run: [T]):\n    y = 3 * onto\n"
+        f"    y[{place}, i] += {added}\n    run[t] = cumsum[t](x[t, 0])\n"
+    )))  # fmt: skip
+    agree(run_program(run), run.expected())
+    agree(run_module(run, run.module()), run.expected())
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [
