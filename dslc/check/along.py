@@ -164,7 +164,7 @@ def top_k(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> V
         help = f"say how many: `top_k[{item.source.id} -> {item.target.id}: 5](...)`"
         frame.report(kinds.RANGE_UNKNOWN(Label(item.target.span), name=item.target.id, help=help))
         return NOTHING
-    with bracket_indices.Bound(scope, [(item.source.id, None, item.source.span)]) as bound:
+    with bracket_indices.Bound(scope, [(item.source.id, None, item.source.span)], given) as bound:
         val = given[0].value(scope)
         (source,) = bound.indices()
     if val.poisoned or not bound.good or not elementwise.numbers(scope, [(given[0].node, val)], "top_k"):
@@ -213,7 +213,7 @@ def fourier(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list
     if found is None or not bracket_indices.arity(scope, node, name, given, 1, 2):
         return NOTHING
     item, target = found
-    with bracket_indices.Bound(scope, [(item.source.id, None, item.source.span)]) as bound:
+    with bracket_indices.Bound(scope, [(item.source.id, None, item.source.span)], given) as bound:
         operands = [(g.node, g.value(scope)) for g in given]
         (source,) = bound.indices()
     if not bound.good or not elementwise.numbers(scope, operands, name):

@@ -53,9 +53,10 @@ def bracket_names(scope: Scope, callee: t.Access, what: str) -> list[tuple[str, 
 class Bound:
     """Indices bound by a bracket while its arguments are checked (a context manager)."""
 
-    def __init__(self, scope: Scope, names: list[tuple[str, t.Expr | None, Span]]):
+    def __init__(self, scope: Scope, names: list[tuple[str, t.Expr | None, Span]], given: Sequence[Given]):
         self.scope = scope
         self.names = names
+        self.arguments = tuple(g.node for g in given)
         self.fresh: dict[str, tuple[Index, ...]] = {}
         self.good = True
 
@@ -79,6 +80,7 @@ class Bound:
                 self.good = False
             index = frame.new_index(name, None, span)
             scope.state(index)
+            scope.ranges.within[index] = self.arguments
             if bound is not None:
                 size = static_values.as_size(scope, bound, what=f"the range of `{name}`")
                 self.good = self.good and size is not None

@@ -65,7 +65,7 @@ def reduction_call(scope: Scope, node: t.Call, callee: t.Access, name: str, give
     names = bracket_indices.bracket_names(scope, callee, name)
     if names is None or not bracket_indices.arity(scope, node, name, given, 1, 1):
         return NOTHING
-    with bracket_indices.Bound(scope, names) as bound:
+    with bracket_indices.Bound(scope, names, given) as bound:
         val = given[0].value(scope)
         indices = bound.indices()
     if val.poisoned or not bound.good:
@@ -119,7 +119,7 @@ def axis_function(scope: Scope, node: t.Call, callee: t.Access, function: Functi
         if not _depends(scope, known, indices, target.name):
             return NOTHING
         return defined_calls.call_defined(scope, node, function, known, None, tuple(indices))
-    with bracket_indices.Bound(scope, names) as bound:
+    with bracket_indices.Bound(scope, names, given) as bound:
         known = [
             call_arguments.Given(g.node, g.name, g.value(scope) if _is_number_formal(function, i, g) else None)
             for i, g in enumerate(given)

@@ -8,8 +8,8 @@ from typing import Literal
 
 from dslc.check import elementwise, rules, scan_state, static_values, wording
 from dslc.check.frame import EQUATION_STEPS, Frame
-from dslc.check.indices import Evidence, PendingGroup, Scope
-from dslc.check.program import Affine, Expr, Index, Tensor
+from dslc.check.indices import Evidence, PendingGroup, Scope, plain_uses
+from dslc.check.program import Affine, Expr, Index
 from dslc.check.sums import REST, Placement, collect_index_names
 from dslc.check.values import Static, Val, lower
 from dslc.diagnostics import kinds
@@ -100,20 +100,8 @@ def open_scope(frame: Frame, targets: Sequence[t.Target], value: t.Expr) -> Scop
         scope.levels.append({state_.index.name: (state_.index,)})
         scope.kept.add(state_.index.name)
     scope.index_names = collect_index_names(frame, [*targets, value])
-    scope.ranges.ahead = plain_uses(frame, value)
+    scope.ranges.ahead = plain_uses(frame, value.walk())
     return scope
-
-
-def plain_uses(frame: Frame, value: t.Expr) -> dict[str, Evidence]:
-    """How far names run that stand alone at a place of a tensor: `d` in `z[d, k - 1]`."""
-    found: dict[str, Evidence] = {}
-    for node in value.walk():
-        tensor = frame.lookup(node.base.id) if isinstance(node, t.Access) and isinstance(node.base, t.Name) else None
-        if isinstance(node, t.Access) and isinstance(tensor, Tensor) and len(tensor.shape) == len(node.items):
-            for item, size in zip(node.items, tensor.shape, strict=True):
-                if isinstance(item, t.Name):
-                    found.setdefault(item.id, Evidence(item.span, size, "", None))
-    return found
 
 
 def equation_value(

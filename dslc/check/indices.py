@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 from dslc.check import wording
@@ -15,6 +15,7 @@ from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.sizes import Polynomial, Size, Symbol, extreme, floor_div, quotient, tidy
 from dslc.source import Span
+from dslc.syntax import tree as t
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,34 @@ class Ranges:
     stated: dict[str, Evidence] = field(default_factory=dict)
     #: ranges that plain uses of a name tell anywhere in the statement, for values that need them before they are seen
     ahead: dict[str, Evidence] = field(default_factory=dict)
+    #: what the brackets that bind an index bind it for, where such values look for it
+    within: dict[Index, tuple[t.Expr, ...]] = field(default_factory=dict)
     #: indices whose range has an error already
     failed: set[Index] = field(default_factory=set)
+
+
+def plain_uses(frame: Frame, nodes: Iterable[t.Node]) -> dict[str, Evidence]:
+    """How far names run that stand alone at a place of a tensor: `d` in `z[d, k - 1]`."""
+    found: dict[str, Evidence] = {}
+    for node in nodes:
+        tensor = frame.lookup(node.base.id) if isinstance(node, t.Access) and isinstance(node.base, t.Name) else None
+        if isinstance(node, t.Access) and isinstance(tensor, Tensor) and len(tensor.shape) == len(node.items):
+            for item, size in zip(node.items, tensor.shape, strict=True):
+                if isinstance(item, t.Name):
+                    found.setdefault(item.id, Evidence(item.span, size, "", None))
+    return found
+
+
+def _unbound(nodes: Iterable[t.Node], name: str) -> Iterator[t.Node]:
+    """Some nodes and all below them, but for calls with a name in their brackets: there it may be another index."""
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, t.Call) and isinstance(node.callee, t.Access):
+            if any(isinstance(x, t.Name) and x.id == name for x in node.callee.walk()):
+                continue
+        yield node
+        stack += node.children()
 
 
 @dataclass
@@ -100,6 +127,12 @@ class Scope:
     known: tuple[Known, ...] = ()
 
     # ---- names
+
+    def told_ahead(self, index: Index) -> Evidence | None:
+        """A plain use of an index, free or bound, further on in the statement."""
+        if self.names.get(index.name) is index:
+            return self.ranges.ahead.get(index.name)
+        return plain_uses(self.frame, _unbound(self.ranges.within.get(index, ()), index.name)).get(index.name)
 
     def find(self, name: str, span: Span) -> tuple[Index, ...]:
         """The index (or, for a bound axis of a function, the indices) that a name stands for."""

@@ -27,8 +27,7 @@ def resolved(scope: Scope, indices: Sequence[Index]) -> bool:
     """Are the ranges of indices known by now? (A call needs them at once.)"""
     good = True
     for index in indices:
-        ahead = scope.ranges.ahead.get(index.name)
-        if index.size is None and ahead is not None and scope.names.get(index.name) is index:
+        if index.size is None and (ahead := scope.told_ahead(index)) is not None:
             scope.constrain(index, ahead.size, ahead.span)
         if index.size is None and index not in scope.ranges.failed:
             scope.ranges.failed.add(index)

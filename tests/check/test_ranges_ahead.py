@@ -26,6 +26,23 @@ def test_the_order_of_terms_does_not_matter(formula: str) -> None:
     assert check_text(text).errors == []
 
 
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "mean[b](cumprod[k](y[k, 0] if k <= b else 2) + z[b, k, n] * z[d, k, n])",
+        "sum[b](z[b, k, n] * z[d, k, n] * sort[k](y[k, 0] if b > k else 0))",
+        "var[b](cumsum[k](y[k, 0] if k <= b else 2) + sum[b](y[b, d]) + z[b, k, n])",
+    ],
+)
+def test_the_order_of_terms_does_not_matter_for_a_bound_index(formula: str) -> None:
+    assert check_text(SPEC.format(formula)).errors == []
+
+
+def test_a_use_of_another_index_of_the_same_name_tells_nothing() -> None:
+    (error,) = check_text(SPEC.format("sum[b](sort[k](y[k, 0] if b > k else 0) + sum[b](y[b, d])) + z[d, k, n]")).errors
+    assert error.code == "E0306"
+
+
 def test_what_no_use_tells_is_still_asked_for() -> None:
     (error,) = check_text(SPEC.format("sort[k]((y[k, d - 1] else 0)) * z[0, k, n]").replace(": [M, 2, 2]", "")).errors
     assert error.code == "E0306"
