@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 __all__ = [
-    "at", "best", "done", "largest", "math", "num", "padded", "product", "root", "running", "smallest",
+    "at", "best", "done", "first", "largest", "math", "num", "padded", "product", "root", "running", "smallest",
     "spread", "standardized", "torch", "total",
 ]  # fmt: skip
 
@@ -49,6 +49,11 @@ def done(v: object, *sizes: int) -> Tensor:
     """A value on the grid as a tensor with these axes."""
     v = torch.as_tensor(v)
     return v.expand([1] * (v.ndim - len(sizes)) + list(sizes)).reshape(sizes)
+
+
+def first(x: Tensor, count: int) -> list[Tensor]:
+    """The largest values and their places; equal ones in order, of which `topk` says nothing."""
+    return [v[..., :count] for v in torch.sort(x, dim=-1, descending=True, stable=True)]
 
 
 def total(v: object, axis: int, size: int) -> Tensor:

@@ -279,7 +279,7 @@ def top_k(m: Maker) -> None:
     v, p = m.define([*x.shape[:-1], str(count)]), m.define([*x.shape[:-1], str(count)], "i64")
     n = "n, " if len(x.shape) == 2 else ""
     spec = f"{v.name}[{n}j], {p.name}[{n}j] = top_k[k -> j: {count}]({x.name}[{n}k])"
-    torch = f"{v.name}, {p.name} = torch.topk({x.name}, {count}, -1)"
+    torch = f"{v.name}, {p.name} = first({x.name}, {count})"
     m.add(Statement("top_k", [spec], [torch], [v, p], reads=frozenset([x.name])))
 
 

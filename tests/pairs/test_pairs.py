@@ -40,6 +40,17 @@ def test_random_pairs_agree(first: int) -> None:
     check(range(first, first + GROUP))
 
 
+@pytest.mark.parametrize("seed", [4617, 10898])
+def test_what_roundings_move_far_is_no_mistake(seed: int) -> None:
+    """A sine of a large number, and an axis of one element whose deviation is 0."""
+    check(range(seed, seed + 1))
+
+
+@pytest.mark.parametrize("seed", [10735, 11737, 12737])
+def test_programs_that_once_differed_agree(seed: int) -> None:
+    check(range(seed, seed + 1))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("first", LONG_GROUPS)
 def test_many_random_pairs_agree(first: int) -> None:
