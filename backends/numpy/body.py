@@ -21,8 +21,10 @@ from dslc.backends.numpy.text import (
     Text,
     atom,
     atom_code,
+    bare,
     constant,
     float_code,
+    shape_code,
     size_code,
     transposed,
 )  # fmt: skip
@@ -30,7 +32,8 @@ from dslc.backends.numpy.text import (
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import is_zero
 from dslc.passes.products import variables
-from dslc.sizes import Size, estimate, tidy
+from dslc.polynomials import surely_nonnegative
+from dslc.sizes import Size, estimate, floor_div, tidy
 
 if TYPE_CHECKING:
     from dslc.backends.numpy.lower import Lowering
@@ -170,6 +173,8 @@ class Body:
             size, code = args[0].mean
             if size == s.args[1].size:
                 return Text(code, args[0].axes)
+        if s.name == "+" and (joined := self.joined(s)) is not None:
+            return joined
         parts, axes = self.align(args)
         if s.name in INFIX:
             return self.infix(s.name, parts, axes)
@@ -235,6 +240,17 @@ class Body:
 
     def rand(self, s: ir.Rand) -> Text:
         low = self.lowering
+        own = [x.number for x in s.places if isinstance(x, ir.Var)]
+        if len(own) == len(s.places) > 1 and own == sorted(set(own)) and [self.sizes[n] for n in own] == [*s.sizes]:
+            element = Text(f"np.arange({size_code(s.sizes)}).reshape{shape_code(s.sizes)}", tuple(own))
+        else:
+            element = self.element(s)
+        low.used.add("draw")
+        wide = ".astype(np.float64)" if low.dtype == "np.float64" else ""
+        return Text(f"draw(seed, {s.site}, {element.code}{f', {s.lane}' if s.lane else ''}){wide}", element.axes)
+
+    def element(self, s: ir.Rand) -> Text:
+        """The number of the element that is drawn, row-major."""
         number: Text | None = None
         for place, size in zip(s.places, s.sizes, strict=True):
             here = self.done[place]
@@ -244,10 +260,7 @@ class Body:
                 parts, axes = self.align([number, here])
                 rows = parts[0].at(TIMES) if size == 1 else f"{parts[0].at(TIMES)} * {atom(size_code(size))}"
                 number = Text(f"{rows} + {parts[1].at(TIMES)}", axes, PLUS)
-        element = number or Text("0", ())
-        low.used.add("draw")
-        wide = ".astype(np.float64)" if low.dtype == "np.float64" else ""
-        return Text(f"draw(seed, {s.site}, {element.code}{f', {s.lane}' if s.lane else ''}){wide}", element.axes)
+        return number or Text("0", ())
 
     # ---- reads
 
@@ -309,6 +322,9 @@ class Body:
         windows = any(isinstance(q, ir.Affine) and len(q.terms) == 2 for q in s.places)
         if windows and (text := self.sliding(s, base, fill)) is not None:
             return replace(text, windows=s)
+        cuts: dict[int, str] = {}
+        if fill is not None:
+            code, cuts = self.padded(s, base, fill)
         items: list[str] = []
         order: list[int] = []
         for axis in reversed(range(len(s.places))):
@@ -348,6 +364,8 @@ class Body:
             whole = place.offset == 0 and step_ == 1 and self.sizes[number] == size
             if whole:
                 items.insert(0, ":")
+            elif axis in cuts:
+                items.insert(0, cuts[axis])
             elif fill is not None:
                 count = size_code(self.sizes[number])
                 code = f"{low.helper('shifted')}({code}, {axis}, {size_code(place.offset)}, {count}, {step_}, {fill})"
@@ -360,6 +378,78 @@ class Body:
             code = f"{code}[{', '.join(items)}]"
         text = self.arranged(code, order)
         return replace(text, windows=s) if windows else text
+
+    def padded(self, s: ir.Read, base: str, fill: str) -> tuple[str, dict[int, str]]:
+        """An array with so much around it that all places of a read that go on by one entry are inside, and what is
+        read of its axes then."""
+        pads, cuts = ["(0, 0)"] * len(s.places), {}
+        for axis, (place, size) in enumerate(zip(s.places, s.tensor.shape, strict=True)):
+            if not isinstance(place, ir.Affine) or len(place.terms) != 1:
+                continue
+            ((number, step),) = place.terms
+            count, start = self.sizes[number], place.offset
+            last = tidy(start + step * (count - 1))
+            lowest, highest = (start, last) if surely_nonnegative(step) else (last, start)
+            if isinstance(step, int) and surely_nonnegative(lowest) and surely_nonnegative(tidy(size - 1 - highest)):
+                cuts[axis] = self.slice(start, step, count, size)
+            elif isinstance(step, int) and step > 1 and start == 0 and count == floor_div(size + step - 1, step):
+                cuts[axis] = f"::{step}"
+            elif step == 1 and isinstance(start, int):
+                before, missing = max(-start, 0), tidy(start + count - size)
+                fits, long = surely_nonnegative(missing), surely_nonnegative(tidy(-missing))
+                after = missing if fits else 0 if long else count
+                if fits or long or start <= 0:
+                    pads[axis] = f"({before}, {size_code(after)})"
+                    cuts[axis] = self.slice(start + before, 1, count, before + size + after)
+        if all(x == "(0, 0)" for x in pads):
+            return base, cuts
+        constant = f", constant_values={fill}" if fill != "0" else ""
+        return f"np.pad({bare(base)}, ({', '.join(pads)}{',' * (len(pads) == 1)}){constant})", cuts
+
+    def joined(self, s: ir.Op) -> Text | None:
+        """A sum of arrays that stand one behind the other along an axis, with 0 around each."""
+        leaves: list[ir.Read] = []
+        stack: list[ir.Scalar] = [s]
+        while stack:
+            x = stack.pop()
+            if isinstance(x, ir.Op) and x.name == "+":
+                stack += x.args
+            elif isinstance(x, ir.Read) and x.outside is not None and self.done[x.outside].code == "0":
+                leaves.append(x)
+            else:
+                return None
+        pieces: list[tuple[Size, Size, Text]] = []
+        along: set[int] = set()
+        for x in leaves:
+            sizes, start = list(self.sizes), None
+            for place, size in zip(x.places, x.tensor.shape, strict=True):
+                if not isinstance(place, ir.Affine) or place.mode != "inside" or place.divisor != 1:
+                    return None
+                if [c for _, c in place.terms] != [1]:
+                    return None
+                number = place.terms[0][0]
+                if place.offset != 0 or sizes[number] != size:
+                    if start is not None:
+                        return None
+                    start, sizes[number] = tidy(-place.offset), size
+                    along.add(number)
+            if start is None or len(along) != 1:
+                return None
+            places = tuple(ir.plain(p.terms[0][0]) for p in x.places if isinstance(p, ir.Affine))
+            text = Body(self.lowering, tuple(sizes)).read(ir.read(x.tensor, places))
+            pieces.append((start, sizes[min(along)], text))
+        (number,) = along
+        end: Size = 0
+        parts: list[Text] = []
+        while left := [piece for piece in pieces if piece[0] == end]:
+            (_, size, text), *others = left
+            end, parts = tidy(end + size), [*parts, text]
+            if others or len(parts) > len(pieces) or text.axes != parts[0].axes:
+                return None
+        if end != self.sizes[number] or len(parts) != len(pieces):
+            return None
+        codes = ", ".join(x.code for x in parts)
+        return Text(f"np.concatenate(({codes}), axis={parts[0].axes.index(number)})", parts[0].axes)
 
     def sliding(self, s: ir.Read, base: str, fill: str | None) -> Text | None:
         """Windows that go on by one entry, of an array with so much around it that they stay inside."""
@@ -406,39 +496,35 @@ class Body:
         return Text(transposed(atom_code(code), order, wanted), tuple(wanted), ATOM, (code, tuple(order)))
 
     def taken(self, s: ir.Read, base: str) -> Text | None:
-        """One place is data, the others are plain: rows of the array are taken."""
+        """One place is data or counted otherwise, the others are plain: rows of the array are taken."""
         if s.outside is not None:
             return None
-        data = [i for i, q in enumerate(s.places) if isinstance(q, ir.Data)]
-        if len(data) != 1:
+        whole = [
+            isinstance(q, ir.Affine)
+            and len(q.terms) == 1
+            and q is ir.plain(n := q.terms[0][0])
+            and self.sizes[n] == size
+            for q, size in zip(s.places, s.tensor.shape, strict=True)
+        ]
+        if whole.count(False) != 1:
             return None
-        (axis,) = data
+        axis = whole.index(False)
         place = s.places[axis]
-        assert isinstance(place, ir.Data)
-        if place.mode != "inside":
+        if isinstance(place, ir.At) or (isinstance(place, ir.Affine) and place.divisor != 1):
             return None
-        index = self.done[place.value]
+        index = self.position(place, s.tensor.shape[axis])
         order: list[int] = []
-        for i, q in enumerate(s.places):
-            if i == axis:
-                order.extend(index.axes)
-                continue
-            if (
-                not isinstance(q, ir.Affine)
-                or q.offset != 0
-                or len(q.terms) != 1
-                or q.terms[0][1] != 1
-                or q.divisor != 1
-            ):
-                return None
-            number = q.terms[0][0]
-            if number in order or number in index.axes:
-                return None
-            if self.sizes[number] != s.tensor.shape[i]:
-                return None
-            order.append(number)
+        for q in s.places:
+            order += [q.terms[0][0]] if q is not place and isinstance(q, ir.Affine) else index.axes
+        if len(set(order)) != len(order) or not index.axes:
+            return None
         code = f"{base}[{index.code}]" if axis == 0 else f"np.take({base}, {index.code}, axis={axis})"
         return self.arranged(code, order)
+
+    def counts(self, place: ir.Place, size: Size) -> bool:
+        """Is a place a variable that runs over the whole axis?"""
+        terms = place.terms if isinstance(place, ir.Affine) else ()
+        return len(terms) == 1 and place is ir.plain(terms[0][0]) and self.sizes[terms[0][0]] == size
 
     def position(self, place: ir.Place, size: Size) -> Text:
         """A position as whole numbers over the variables."""
@@ -469,13 +555,15 @@ class Body:
         if mode == "wrap":
             return Text(f"{text.at(POWER)} % {atom(size_code(size))}", text.axes, TIMES)
         if mode == "clamp":
-            return Text(f"np.clip({text.code}, 0, {size_code(size)} - 1)", text.axes)
+            return Text(f"np.clip({text.code}, 0, {size_code(tidy(size - 1))})", text.axes)
         return text
 
     def gathered(self, s: ir.Read, base: str) -> Text:
         """The general read: positions for every axis."""
         low = self.lowering
-        texts = [self.position(q, n) for q, n in zip(s.places, s.tensor.shape, strict=True)]
+        first = Text("0", ())  # of an axis of one entry
+        pairs = zip(s.places, s.tensor.shape, strict=True)
+        texts = [first if n == 1 and self.counts(q, n) else self.position(q, n) for q, n in pairs]
         if s.outside is not None:
             texts.append(self.done[s.outside])
         aligned, axes = self.align(texts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dslc.cost import Cost, Row, costs, total
+from dslc.ir.naming import name_lines
 from dslc.long_lines import LONGEST_LINE
 from dslc.pipeline import Lowered
 from dslc.quoting import quoted
@@ -20,6 +21,7 @@ def manifest(entries: Mapping[str, str]) -> str:
 def manifest_entry(program: Lowered, dtype: str) -> str:
     """The text of one function's entry: the formulas on one line where they fit."""
     backward = [*program.gradients().values()]
+    name_lines([*program.outputs.values()])
     rows = costs([*program.values().values(), *program.states().values()], backward, dtype)
     items = [f'"{key}": "{value}"' for key, value in formulas(total(rows).at({})).items()]
     numbers = f"        {', '.join(items)},"

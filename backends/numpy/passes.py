@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dslc.backends.numpy.floats import use_floats
+from dslc.backends.numpy.known import use_known
 from dslc.backends.numpy.normal import use_normal
 from dslc.backends.numpy.powers import use_powers
 
@@ -11,4 +12,4 @@ from dslc.passes.transform import Outputs
 
 
 def prepared(outputs: Outputs) -> dict[str, ir.Tensor]:
-    return use_floats(use_powers(use_normal(outputs)))
+    return use_floats(use_powers(use_normal(use_known(outputs))))

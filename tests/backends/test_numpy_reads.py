@@ -1,0 +1,89 @@
+"""How reads beyond an array, joins and axes of one entry are written: as NumPy has them, and with the same values."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from shipped import text_of
+
+from dslc.compiler import compile_text, imported
+
+ROOT = Path(__file__).parents[2]
+#: all specs that have a model
+SPECS = sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("specs/*/*.dsl") if p.stem != "mixers")
+
+
+def compiled(text: str, folder: Path) -> tuple[str, ModuleType]:
+    """What `forward` computes as text, and the module."""
+    spec = folder / "spec.dsl"
+    spec.write_text(text, encoding="utf-8")
+    code = compile_text(spec, dtype="f64")
+    return code.split("def forward(")[1].split("\ndef ")[0], imported(code, "spec")
+
+
+#: a formula, how it is written, and its value
+READS = {
+    "shifted by one": ("y[t: T] = (x[t-1] else 0)", "np.pad(x, ((1, 0),))[:T]", lambda x: np.r_[0, x[:-1]]),
+    "shifted by three": ("y[t: T] = (x[t-3] else 0)", "np.pad(x, ((3, 0),))[:T]",
+                         lambda x: np.r_[0, 0, 0, x][: len(x)]),
+    "the next but one": ("y[t: T] = (x[t+2] else 7)", "np.pad(x, ((0, 2),), constant_values=7)[2:]",
+                         lambda x: np.r_[x, 7, 7][2:]),
+    "longer": ("y[t: T + 2] = (x[t] else 0)", "np.pad(x, ((0, 2),))", lambda x: np.r_[x, 0, 0]),
+    "to a known length": ("y[t: 4] = (x[t] else 0)", "np.pad(x, ((0, 4),))[:4]", lambda x: np.r_[x, 0, 0, 0, 0][:4]),
+    "every other": ("y[t: (T + 1) // 2] = (x[2*t] else 0)", "x[::2]", lambda x: x[::2]),
+    "inside": ("y[t: T] = (x[T - 1 - t] else 0)", "x[::-1]", lambda x: x[::-1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", READS)
+@pytest.mark.parametrize("length", [1, 2, 3, 5, 6])
+def test_reads_beyond_an_array_are_those_of_a_padded_one(what: str, length: int, tmp_path: Path) -> None:
+    formula, code, value = READS[what]
+    text, m = compiled(f"model m(x: f64[T]) -> y:\n    {formula}\n", tmp_path)
+    assert code in text and "shifted(" not in text and "gather(" not in text
+    x = np.arange(1.0, length + 1)
+    np.testing.assert_array_equal(m.forward({}, x), value(x))
+
+
+def test_arrays_one_behind_the_other_are_concatenated(tmp_path: Path) -> None:
+    text, m = compiled(
+        "model m(a: f64[N, 3], b: f64[N, K], c: f64[N, 2]) -> y: [N, K + 5]:\n"
+        "    y[n, j] = (a[n, j] else 0) + (b[n, j - 3] else 0) + (c[n, j - K - 3] else 0)\n",
+        tmp_path,
+    )
+    assert "np.concatenate((a, b, c), axis=1)" in text
+    parts = [np.random.default_rng(0).normal(size=(4, k)) for k in (3, 6, 2)]
+    np.testing.assert_array_equal(m.forward({}, *parts), np.concatenate(parts, 1))
+
+
+def test_what_overlaps_is_added(tmp_path: Path) -> None:
+    text, m = compiled(
+        "model m(a: f64[3], b: f64[3]) -> y: [5]:\n    y[j] = (a[j] else 0) + (b[j - 2] else 0)\n", tmp_path
+    )
+    assert "concatenate" not in text
+    np.testing.assert_array_equal(m.forward({}, np.ones(3), np.ones(3)), [1, 1, 2, 1, 1])
+
+
+def test_a_gap_between_arrays_is_0(tmp_path: Path) -> None:
+    text, m = compiled(
+        "model m(a: f64[2], b: f64[2]) -> y: [5]:\n    y[j] = (a[j] else 0) + (b[j - 3] else 0)\n", tmp_path
+    )
+    assert "concatenate" not in text
+    np.testing.assert_array_equal(m.forward({}, np.ones(2), np.ones(2)), [1, 1, 0, 1, 1])
+
+
+#: what nobody would write: signs and numbers that cancel, positions along one entry, comparisons that are known
+ODD = (r"np\.arange\(1\)", r"\b0 == 0\b", r"\b2 \* 0\.5\b", r"- -", r"-\(-", r"~\(", r"\(1 \* ", r"\*\* 1\b",
+       r"np\.where\((True|False)", r"\.T\.T\b", r"\bshifted\(x, axis, start, 1", r"\+ 0\b(?!\.)", r"\[:, :\]",
+       )  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_no_shipped_spec_has_what_nobody_would_write(spec: str) -> None:
+    code = text_of(spec).split("# ---- what")[0]
+    lines = [line.split("  # ")[0] for line in code.splitlines() if not line.lstrip().startswith(("#", "raise"))]
+    assert not [line for line in lines for odd in ODD if re.search(odd, line)]
