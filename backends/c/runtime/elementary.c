@@ -329,19 +329,18 @@ INLINE float erf_near_0_f32(float s) {
     return p;
 }
 
-// e^(u^2 / 2) times the chance that a normal number is above u, from t = 1 / (1 + 0.3 u).
+// e^(u^2 / 2) times the chance that a normal number is above u, from t = 1 / (1 + u / 2), for u from 0.7 on.
 INLINE float tail_f32(float t) {
-    float p = -0.011216999f;
-    p = p * t + 0.0410912968f;
-    p = p * t - 0.0350741968f;
-    p = p * t - 0.0271973964f;
-    p = p * t + 0.0194528885f;
-    p = p * t + 0.0173414517f;
-    p = p * t + 0.0602376983f;
-    p = p * t + 0.0870705768f;
-    p = p * t + 0.108929694f;
-    p = p * t + 0.11968229f;
-    p = p * t + 0.119682685f;
+    float p = 0.147183269f;
+    p = p * t - 0.482183397f;
+    p = p * t + 0.541648269f;
+    p = p * t - 0.137755737f;
+    p = p * t - 0.106841333f;
+    p = p * t - 0.059395764f;
+    p = p * t + 0.0492211692f;
+    p = p * t + 0.149652764f;
+    p = p * t + 0.199469849f;
+    p = p * t + 0.199471146f;
     return p * t;
 }
 
@@ -357,7 +356,7 @@ INLINE float normal_cdf_exp_f32(float x, float *e) {
     float u = __builtin_fabsf(x);
     u = u > 15.f ? 15.f : u;
     *e = exp_square_f32(u, -0.5f, -0.f);
-    float q = *e * tail_f32(1.f / (1.f + 0.3f * u)), s = x * x;
+    float q = *e * tail_f32(1.f / (1.f + 0.5f * u)), s = x * x;
     float p = -8.72335841e-06f;
     p = p * s + 0.000116427203f;
     p = p * s - 0.00118927215f;
@@ -374,13 +373,13 @@ INLINE float normal_cdf_f32(float x) { float e; return normal_cdf_exp_f32(x, &e)
 INLINE float erfc_f32(float x) {
     float a = __builtin_fabsf(x);
     a = a > 11.f ? 11.f : a;
-    float q = exp_square_f32(a, -1.f, 1.f) * tail_f32(1.f / (1.f + 0.424264069f * a)), s = x * x;
+    float q = exp_square_f32(a, -1.f, 1.f) * tail_f32(1.f / (1.f + 0.707106781f * a)), s = x * x;
     return s < 0.25f ? 1.f - (x + x * erf_near_0_f32(s)) : x < 0.f ? 2.f - q : q;
 }
 
 // e^(x^2) erfc(x)
 INLINE float erfcx_f32(float x) {
-    float a = __builtin_fabsf(x), q = 2.f * tail_f32(1.f / (1.f + 0.424264069f * a));
+    float a = __builtin_fabsf(x), q = 2.f * tail_f32(1.f / (1.f + 0.707106781f * a));
     float e = exp_square_f32(a > 10.f ? 10.f : a, 1.f, -0.f), s = x * x;
     float near = e * (1.f - (x + x * erf_near_0_f32(s)));
     return s < 0.25f ? near : x < 0.f ? 2.f * e - q : q;
@@ -389,7 +388,7 @@ INLINE float erfcx_f32(float x) {
 // The error function: odd polynomial, from 1 on 1 - erfc(x).
 INLINE float erf_f32(float x) {
     float a = __builtin_fabsf(x), s = a * a;
-    float far = 1.f - exp_scaled_f32(-s, 1.f) * tail_f32(1.f / (1.f + 0.424264069f * a));
+    float far = 1.f - exp_scaled_f32(-s, 1.f) * tail_f32(1.f / (1.f + 0.707106781f * a));
     return __builtin_copysignf(a < 1.f ? a + a * erf_near_0_f32(s) : far, x);
 }
 
@@ -860,10 +859,10 @@ INLINE float erfinv_f32(float x) {
     return __builtin_fabsf(x) == 1.f ? __builtin_copysignf(__builtin_inff(), x) : r;
 }
 
-// The inverse of erf: one step of Halley's method on erf, from 1/2 on on erfc.
+// The inverse of erf: one step of Halley's method on erf, from 3/4 on on erfc.
 INLINE double erfinv_f64(double x) {
     double y = __builtin_fabs(x), c = 1.0 - y, a = erfinv_start(y, -(log_f64(c) + log1p_f64(y)));
-    double error = y < 0.5 ? (a + a * erf_near_0_f64(a * a)) - y : c - erfc_right_f64(a);
+    double error = y < 0.75 ? (a + a * erf_near_0_f64(a * a)) - y : c - erfc_right_f64(a);
     a -= error / (1.1283791670955126 * exp_square_f64(a, -1.0, -0.0) + a * error);
     a = y < 1e-9 ? y * 0.8862269254527580 : a;
     return __builtin_copysign(y == 1.0 ? __builtin_inf() : a, x);
@@ -934,9 +933,9 @@ CALL double lgamma_f64(double x) {
     return lgamma_r(x, &sign);
 }
 
-// The derivative of lgamma: a series from 10 on and ten steps to there, a polynomial below 3, reflection below 1/2.
+// The derivative of lgamma: a series from 10 on and ten steps to there, a polynomial below 3, reflection below 0.
 INLINE double digamma_f64(double x) {
-    double a = x < 0.5 ? 1.0 - x : x, c = a * (a + 9.0), p = 1.0, q = c;
+    double a = x < 0.0 ? 1.0 - x : x, c = a * (a + 9.0), p = 1.0, q = c;
     int low = a < 10.0;
     p = p * (c + 8.0) + q, q *= c + 8.0;  // p / q = 1/c + 1/(c + 8) + ..., with c + 8 = (a + 1) (a + 8)
     p = p * (c + 14.0) + q, q *= c + 14.0;
@@ -976,7 +975,7 @@ INLINE double digamma_f64(double x) {
     double whole = __builtin_rint(x), f = x - whole;
     double turned = right - 3.141592653589793 * cosine_of_half(f) / sine_of_half(f);
     double pole = x == 0.0 ? -__builtin_copysign(__builtin_inf(), x) : __builtin_nan("");
-    return x <= 0.0 && f == 0.0 ? pole : x < 0.5 ? turned : right;
+    return x <= 0.0 && f == 0.0 ? pole : x < 0.0 ? turned : right;
 }
 
 // The derivative of lgamma, by way of double.
@@ -984,7 +983,7 @@ INLINE float digamma_f32(float x) { return (float)digamma_f64(x); }
 
 // The derivative of digamma, in the same way.
 INLINE double trigamma_f64(double x) {
-    double a = x < 0.5 ? 1.0 - x : x, p = 1.0, q = (a + 1.0) * (a + 1.0), c;
+    double a = x < 0.0 ? 1.0 - x : x, p = 1.0, q = (a + 1.0) * (a + 1.0), c;
     int low = a < 10.0;
     c = (a + 2.0) * (a + 2.0), p = p * c + q, q *= c;  // p / q = 1/(a + 1)^2 + 1/(a + 2)^2 + ...
     c = (a + 3.0) * (a + 3.0), p = p * c + q, q *= c;
@@ -1005,7 +1004,7 @@ INLINE double trigamma_f64(double x) {
     series = series * rr + 0.16666666666666666;
     double right = ((r + rr * (0.5 + series * r)) + (low ? p / q : 0.0)) + (low ? 1.0 / (a * a) : 0.0);
     double sine = sine_of_half(x - __builtin_rint(x)), turned = 9.869604401089358 / (sine * sine) - right;
-    return x == -__builtin_inf() ? __builtin_inf() : x < 0.5 ? turned : right;
+    return x == -__builtin_inf() ? __builtin_inf() : x < 0.0 ? turned : right;
 }
 
 // The derivative of digamma, by way of double.
