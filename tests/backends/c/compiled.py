@@ -43,20 +43,23 @@ def built(folder: Path, text: str, *flags: str) -> Path:
 
 
 def argument(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return ctypes.c_void_p(value.ctypes.data)
+    if value is None or isinstance(value, np.ndarray):
+        return ctypes.c_void_p(None if value is None else value.ctypes.data)
     return ctypes.c_long(value) if isinstance(value, int) else value
 
 
 class Library:
-    """Functions by name: whole numbers are passed as long, arrays as pointers to their first entry."""
+    """Functions by name: whole numbers are passed as long, arrays as pointers to their first entry, None as null."""
 
     def __init__(self, folder: Path, names: list[str], *flags: str) -> None:
         table = "\n".join(f"void *at_{name} = (void *){name};" for name in names)
         self.library = ctypes.CDLL(str(built(folder, source(names, table), "-shared", "-fPIC", *flags)))
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
+        return self.returning(name, ctypes.c_int)
+
+    def returning(self, name: str, result: Any) -> Callable[..., Any]:
         address = ctypes.c_void_p.in_dll(self.library, f"at_{name}").value
         assert address
-        function = ctypes.CFUNCTYPE(ctypes.c_long)(address)
+        function = ctypes.CFUNCTYPE(result)(address)
         return lambda *arguments: function(*map(argument, arguments))
