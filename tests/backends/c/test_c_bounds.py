@@ -60,8 +60,6 @@ int main(void) {
 def test_rows_and_matrices_of_exact_size(tmp_path: Path, kind: str) -> None:
     text = PROGRAM.replace("number", REALS[kind]).replace("_REAL(", f"_{kind}(")
     by_kind = ["ordering_bytes", "sort", "argsort", "top_k", "fourier", "matrix_scratch", *MATRICES]
-        ["ordering_bytes", "sort", "argsort", "top_k", "fourier", "matrix_scratch", "solve", "inv", "det", "logdet", "cholesky", "eigh", "matexp"]
-    )
     names = ["fourier_table", "fourier_table_bytes", "fourier_work_bytes", *(f"{name}_{kind}" for name in by_kind)]
     program = built(
         tmp_path, source(names, text), "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"
