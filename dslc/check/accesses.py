@@ -22,10 +22,14 @@ def accessed_tensor(scope: Scope, node: t.Access) -> Tensor | None:
         val = rules.expression(scope, base)
         if val.poisoned:
             return None
-        if val.expr is None or not val.axes:
-            frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=f"`{base.span.text}`"))
-            return None
         steps = scan_state.active_indices(frame)
+        if val.expr is None or not val.axes:
+            names = [i.name for i in val.free if i.name and i not in steps]
+            help = (
+                f"name it in an equation before, `part[{', '.join(names)}] = ...`, and index `part`" if names else None
+            )
+            frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=f"`{base.span.text}`", help=help))
+            return None
         named = [i.name or REST for i in val.free if i not in val.axes and i not in steps]
         if named:
             what = f"`{base.span.text}`, which has {wording.indices(named)} already"

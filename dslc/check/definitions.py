@@ -30,12 +30,7 @@ def instantiate(
     instance = Instance(node.name, word, span=node.span, statics=dict(statics))
     frame = Frame(checker, defined.file, word, instance, caller.facts.copy(), calls=caller.inside(node.name, span))
     frame.names.update(statics)  # type: ignore[arg-type]
-    normal = {
-        name: signatures.ArgType(
-            x.dtype, tuple(caller.facts.normal(s) for s in x.shape), x.below, x.span, x.tensor, x.origins
-        )
-        for name, x in types.items()
-    }
+    normal = {name: replace(x, shape=tuple(caller.facts.normal(s) for s in x.shape)) for name, x in types.items()}
     for x in normal.values():
         if any(is_placeholder(s) for size in x.shape for s in getattr(size, "free_symbols", ())):
             caller.report(kinds.CARRIED_SIZE(Label(x.span), text=x.span.text, callee=node.name))

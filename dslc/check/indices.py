@@ -239,6 +239,8 @@ class Scope:
         """Advice to let an index run as far as an axis that is read at a place that it takes part in."""
         for read in self.reads:
             if isinstance(read.position, Affine) and any(i is index for i, _ in read.position.terms) and index.name:
+                if is_placeholder(self.frame.facts.normal(read.size)):
+                    return None  # how long a value is that a scan is still building is not known yet
                 size = self.frame.show(read.size)
                 return (
                     f"give it a range where it is introduced: `{index.name}: {size}` for as many as `{read.name}` has "

@@ -66,6 +66,7 @@ def apply_instance(
             tensor.dtype, tensor.shape[len(order) if lifted[name] else 0 :],
             _bound_of(scope, tensor, tensors[name]), bound[name][1], tensor,
             tensor.origins[len(order) if lifted[name] else 0 :],
+            tuple(i.name for i in order if i.name) if lifted[name] else (),
         )
         for name, tensor in arguments.items()
     }  # fmt: skip

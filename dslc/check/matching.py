@@ -73,7 +73,12 @@ def pair_dims(
         shape = f"shape {frame.show_shape(given.shape)}"
         labels = (Label(given.span, shape), Label(formal.span, f"declared as `{kind.span.text}`"))
         help = None
-        if given.tensor is not None and rank < declared:
+        if given.mapped and rank < declared:
+            each = wording.listed(given.mapped)
+            help = (
+                f"`{callee}` is called for each {each} here; write `:` for an axis of the call itself, on the left too"
+            )
+        elif given.tensor is not None and rank < declared:
             help = f"the call needs {axes}; write the missing ones out with an equation before it"
         expected = f"{axes} or more" if rests else axes
         report(kinds.ARGUMENT_RANK(*labels, name=formal.name, expected=expected, found=rank, help=help))

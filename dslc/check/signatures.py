@@ -41,6 +41,8 @@ class ArgType:
     span: Span = field(default=None, compare=False, repr=False)  # type: ignore[assignment]
     tensor: Tensor | None = field(default=None, compare=False, repr=False)
     origins: tuple[Origin, ...] = field(default=(), compare=False, repr=False)
+    #: the indices for each of which the call is made
+    mapped: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)

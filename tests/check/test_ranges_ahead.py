@@ -46,3 +46,14 @@ def test_a_use_of_another_index_of_the_same_name_tells_nothing() -> None:
 def test_what_no_use_tells_is_still_asked_for() -> None:
     (error,) = check_text(SPEC.format("sort[k]((y[k, d - 1] else 0)) * z[0, k, n]").replace(": [M, 2, 2]", "")).errors
     assert error.code == "E0306"
+
+
+def test_the_range_of_a_read_of_a_scan_that_is_still_building_is_asked_for_by_name() -> None:
+    """The size of what is carried has no name yet, so none is shown."""
+    text = (
+        "fn f(x: [T, S]) -> y: [T, S]:\n    scan t:\n        one = (a[t-1, s-1] else 0)\n"
+        "        a[t, s: S] = x[t, s] + one\n    start a = 0\n    y = a\n"
+    )
+    errors = check_text(text).errors
+    assert "E0306" in {e.code for e in errors}
+    assert not [e.help for e in errors if e.help and "?" in e.help]

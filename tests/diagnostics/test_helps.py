@@ -174,3 +174,24 @@ def test_a_help_leads_to_what_is_meant(name: str) -> None:
     for part in offered:
         assert f"`{part}`" in (found.help or ""), found.help
     assert check_text(mended).errors == []
+
+
+def test_a_call_that_lacks_an_axis_is_told_which_indices_it_is_made_for() -> None:
+    text = (
+        "model m(x: f32[N, C, T, 4]) -> y: [N, C, T, 4]:\n    scan c:\n"
+        "        h[{0}, c, :, :] = x[{0}, c, :, :] + attention(h[{0}, c-1, :, :], 2)\n"
+        "    start h[n: N, t: T, e: 4] = 0\n    y = h\n"
+    )
+    (error,) = check_text(text.format("n")).errors
+    assert (error.code, error.help) == (
+        "E0505",
+        "`attention` is called for each `n` here; write `:` for an axis of the call itself, on the left too",
+    )
+    assert not check_text(text.format(":")).errors
+
+
+def test_a_value_that_is_indexed_without_a_name_is_to_be_named() -> None:
+    text = "fn f(x: [K], label: i32[] < K) -> y: []:\n    {}\n"
+    (error,) = check_text(text.format("y = -log_softmax[c](x[c])[label]")).errors
+    assert (error.code, error.help) == ("E0212", "name it in an equation before, `part[c] = ...`, and index `part`")
+    assert not check_text(text.format("part[c] = log_softmax[c](x[c])\n    y = -part[label]")).errors
