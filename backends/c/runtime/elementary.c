@@ -329,8 +329,11 @@ INLINE float erf_near_0_f32(float s) {
     return p;
 }
 
-// e^(u^2 / 2) times the chance that a normal number is above u, from t = 1 / (1 + u / 2), for u from 0.7 on.
-INLINE float tail_f32(float t) {
+// e^(u^2 / 2) times the chance that a normal number is above u = 2 h, for u from 0.7 on: a polynomial in 1 / (1 + h),
+// with what is lost in 1 + h put back.
+INLINE float tail_f32(float h) {
+    float d = 1.f + h, t = 1.f / d;
+    t -= ((1.f - d) + h) * (t * t);
     float p = 0.147183269f;
     p = p * t - 0.482183397f;
     p = p * t + 0.541648269f;
@@ -356,7 +359,7 @@ INLINE float normal_cdf_exp_f32(float x, float *e) {
     float u = __builtin_fabsf(x);
     u = u > 15.f ? 15.f : u;
     *e = exp_square_f32(u, -0.5f, -0.f);
-    float q = *e * tail_f32(1.f / (1.f + 0.5f * u)), s = x * x;
+    float q = *e * tail_f32(0.5f * u), s = x * x;
     float p = -8.72335841e-06f;
     p = p * s + 0.000116427203f;
     p = p * s - 0.00118927215f;
@@ -373,22 +376,23 @@ INLINE float normal_cdf_f32(float x) { float e; return normal_cdf_exp_f32(x, &e)
 INLINE float erfc_f32(float x) {
     float a = __builtin_fabsf(x);
     a = a > 11.f ? 11.f : a;
-    float q = exp_square_f32(a, -1.f, 1.f) * tail_f32(1.f / (1.f + 0.707106781f * a)), s = x * x;
+    float q = exp_square_f32(a, -1.f, 1.f) * tail_f32(0.707106781f * a), s = x * x;
     return s < 0.25f ? 1.f - (x + x * erf_near_0_f32(s)) : x < 0.f ? 2.f - q : q;
 }
 
 // e^(x^2) erfc(x)
 INLINE float erfcx_f32(float x) {
-    float a = __builtin_fabsf(x), q = 2.f * tail_f32(1.f / (1.f + 0.707106781f * a));
+    float a = __builtin_fabsf(x), q = 2.f * tail_f32(0.707106781f * a);
     float e = exp_square_f32(a > 10.f ? 10.f : a, 1.f, -0.f), s = x * x;
     float near = e * (1.f - (x + x * erf_near_0_f32(s)));
+    q = s < __builtin_inff() ? q : 0.564189584f / a;
     return s < 0.25f ? near : x < 0.f ? 2.f * e - q : q;
 }
 
 // The error function: odd polynomial, from 1 on 1 - erfc(x).
 INLINE float erf_f32(float x) {
     float a = __builtin_fabsf(x), s = a * a;
-    float far = 1.f - exp_scaled_f32(-s, 1.f) * tail_f32(1.f / (1.f + 0.707106781f * a));
+    float far = 1.f - exp_scaled_f32(-s, 1.f) * tail_f32(a > 1e9f ? 1e9f : 0.707106781f * a);
     return __builtin_copysignf(a < 1.f ? a + a * erf_near_0_f32(s) : far, x);
 }
 
