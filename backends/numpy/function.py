@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from dslc.backends.numpy.lower import Line
 from dslc.backends.numpy.statement import Lowering
 
-from dslc.long_lines import LONGEST_LINE
+#: lines are as long as those of dslc itself, where they can be broken
+LONGEST_LINE = 120
 
 #: numbers that are not finite are values like others
 QUIET = '@np.errstate(all="ignore")'

@@ -18,6 +18,7 @@ from dslc.backends.numpy.names import HELPERS, TAKEN
 from dslc.backends.numpy.sums import Sums, natural
 from dslc.backends.numpy.text import ATOM, DTYPES, PLUS, Text, bare, shape_code, size_code
 
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import slope_of_mean
 from dslc.ir.naming import name_lines
@@ -173,9 +174,11 @@ class Layers:
 
 
 def common(nodes: Sequence[ir.Comp | ir.Scatter]) -> set[ir.Scalar]:
-    """The costly scalars that several nodes contain, without those inside of others that are as common."""
+    """The costly scalars that several nodes contain, and differences that three do, without those inside of others that
+    are as common."""
     counts: Counter[ir.Scalar] = Counter()
     costly: set[ir.Scalar] = set()
+    gaps: set[ir.Scalar] = set()
     reading: set[ir.Scalar] = set()  # tests of positions alone cost nothing
     above: dict[ir.Scalar, set[ir.Scalar]] = {}
     for node in nodes:
@@ -187,9 +190,11 @@ def common(nodes: Sequence[ir.Comp | ir.Scatter]) -> set[ir.Scalar]:
                 shared = s.name in ("select", "==", "sqrt") and s in reading
                 if s.name in COSTLY or shared or any(x in costly for x in s.args):
                     costly.add(s)
+                elif s.name == "-" and is_float(s.dtype) and all(isinstance(x, ir.Read) for x in s.args):
+                    gaps.add(s)
             for x in ir.operands(s):
                 above.setdefault(x, set()).add(s)
-    found = {s for s in costly if counts[s] > 1}
+    found = {s for s in costly if counts[s] > 1} | {s for s in gaps if counts[s] > 2}
     return {s for s in found if not any(p in found and counts[p] == counts[s] for p in above.get(s, ()))}
 
 
@@ -360,7 +365,7 @@ class Lowering:
         self.names[node] = name
         shape = ", ".join(size_code(s) for s in getattr(node, "shape", ()))
         told = code.startswith(("np.zeros(", "np.full(", "np.broadcast_to(")) or code.endswith(f".reshape({shape})")
-        shown = bool(shape) and not told
+        shown = bool(shape) and not told and not name.startswith("grads[")  # a gradient has the shape of its parameter
         self.line(f"{name} = {bare(code)}", f"[{shape}]" if shown else "", getattr(node, "span", None))
 
     def wish(self, node: ir.Node) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dslc.backends.numpy.function import LONGEST_LINE
+
 from dslc.cost import Cost, Row, costs, total
 from dslc.ir.naming import name_lines
-from dslc.long_lines import LONGEST_LINE
 from dslc.pipeline import Lowered
 from dslc.quoting import quoted
 from dslc.sizes import show

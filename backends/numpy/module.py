@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from dslc.backends.numpy.arguments import prepare
-from dslc.backends.numpy.function import Function, ModuleText
+from dslc.backends.numpy.function import LONGEST_LINE, Function, ModuleText
 from dslc.backends.numpy.manifest import manifest, manifest_entry
 from dslc.backends.numpy.names import HELPERS, argument
 from dslc.backends.numpy.optimizer import optimizer_functions
@@ -53,7 +53,7 @@ def generate(program: Program, source: str, dtype: str = "f32") -> str:
     blocks = [tables, init, *functions, save, manifest(costs)]
     called = {name for name in HELPERS if any(f"{name}(" in block for block in blocks)}
     blocks += ["# ---- what the functions above are made of ----", *helper_texts(text.used | called)]
-    body = folded_text("\n\n\n".join(b.strip("\n") for b in blocks))
+    body = folded_text("\n\n\n".join(b.strip("\n") for b in blocks), LONGEST_LINE)
     standard = [f"import {name}" for name in sorted({*FILE_IMPORTS, *(["math"] if "math." in body else [])})]
     title = docstring(f"{text.name}, compiled by dslc from {source}: needs numpy alone.")
     numpy = ["import numpy as np"]
@@ -107,7 +107,7 @@ def gradient_function(text: ModuleText, entry: Entry, given: Lowered) -> Functio
         low.line("states = {}")
     needed = set(ir.schedule((*values.values(), *states.values())))
     for q, x in reversed(grads.items()):  # what is only a gradient has no other name
-        if q not in unit.layers and isinstance(x, ir.Comp) and x not in needed and owners(x) == {x}:
+        if q not in unit.layers and isinstance(x, ir.Comp | ir.Scatter) and x not in needed and owners(x) == {x}:
             low.given[x] = f'grads["{q}"]'
     low.run([*values.values(), *states.values()], list(grads.values()))
     if not low.turned:

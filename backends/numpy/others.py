@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.lower import Lowering, statement
+from dslc.backends.numpy.sharing import is_broadcast, owners
 from dslc.backends.numpy.sums import Sums
-from dslc.backends.numpy.text import RESULTS, TIMES, UNARY, Text, atom, size_code
+from dslc.backends.numpy.text import RESULTS, TIMES, UNARY, Text, atom, bare, size_code
 
 from dslc.dtypes import is_float
 from dslc.incremental.cache import is_entry, newest
@@ -43,11 +44,14 @@ def scatter(low: Lowering, node: ir.Node) -> None:
         if n not in reached and n not in alone:
             value = Text(f"{value.at(UNARY)} * {atom(size_code(node.ranges[n]))}", value.axes, TIMES)
     shape = ", ".join(size_code(s) for s in node.shape) + ("," if len(node.shape) == 1 else "")
-    name = low.fresh(low.wish(node))
+    name = low.given.get(node) or low.fresh(low.wish(node))
     low.names[node] = name
     dtype = low.numpy_dtype(node.dtype)
     comment = f"[{shape.rstrip(',')}]"
-    if node.base is not None:
+    if isinstance(node.base, ir.Comp) and low.inlined(node.base) and owners(node.base) == {node.base}:
+        code = bare(low.full(low.comp(node.base), node.shape, node.dtype))
+        low.line(f"{name} = {code}{'.copy()' if is_broadcast(node.base) else ''}", comment, node.span)
+    elif node.base is not None:
         low.line(f"{name} = {low.tensor(node.base)}.copy()", comment, node.span)
     elif node.op == "+":
         low.line(f"{name} = np.zeros(({shape}), {dtype})", "", node.span)
@@ -63,13 +67,17 @@ def scatter(low: Lowering, node: ir.Node) -> None:
             break
         whole, axes = whole - 1, axes[:-1]
     places = ", ".join(low.expand(x, axes).code for x in positions[:whole])
-    shown = low.expand(value, everything).code
+    sign = "-" if node.op == "+" and value.positive is not None else "+"
+    shown = low.expand(value.positive if sign == "-" and value.positive is not None else value, everything).code
     single = [x for x in node.places if isinstance(x, ir.Affine) and len(x.terms) == 1 and x.mode == "inside"]
     plain = {x.terms[0][0] for x in single}
     if node.op == "+" and reached <= plain:  # no two elements meet
-        low.line(f"{name}[{places}] {'=' if node.base is None else '+='} {shown}")
+        if node.base is not None:
+            low.line(f"{name}[{places}] {sign}= {shown}")
+        else:
+            low.line(f"{name}[{places}] = {'-' if sign == '-' else ''}{shown}")
     else:
-        ufunc = {"+": "np.add", "max": "np.maximum", "min": "np.minimum"}[node.op]
+        ufunc = {"+": "np.add" if sign == "+" else "np.subtract", "max": "np.maximum", "min": "np.minimum"}[node.op]
         index = f"({places})" if whole > 1 else places
         low.line(f"{ufunc}.at({name}, {index}, {shown})")
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dslc.backends.numpy.floats import use_floats
 from dslc.backends.numpy.known import use_known
 from dslc.backends.numpy.normal import use_normal
+from dslc.backends.numpy.onto import use_onto
 from dslc.backends.numpy.powers import use_powers
+from dslc.backends.numpy.shares import use_shares
 
 from dslc.ir import nodes as ir
 from dslc.passes.transform import Outputs
 
 
 def prepared(outputs: Outputs) -> dict[str, ir.Tensor]:
-    return use_floats(use_powers(use_normal(use_known(outputs))))
+    return use_floats(use_powers(use_normal(use_onto(use_shares(use_known(outputs))))))

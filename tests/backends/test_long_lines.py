@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from dslc.backends.numpy import module
+from dslc.backends.numpy.function import LONGEST_LINE
 
 from dslc.compiler import compile_text
 from dslc.frontend import check_file
-from dslc.long_lines import LONGEST_LINE, folded, folded_text
+from dslc.long_lines import folded, folded_text
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "specs").glob("*/*.dsl"))
@@ -26,9 +27,9 @@ def test_the_lines_of_modules_are_short_and_say_the_same(path: str, monkeypatch:
     checked = check_file(ROOT / path)
     if checked.program is None or not checked.program.models:
         return  # a file of layers for others to import
-    monkeypatch.setattr(module, "folded_text", lambda text: text)
+    monkeypatch.setattr(module, "folded_text", lambda text, width: text)
     long = compile_text(ROOT / path)
-    short = folded_text(long)
+    short = folded_text(long, LONGEST_LINE)
     assert [x for x in short.splitlines() if len(x) > LONGEST_LINE] == []
     assert ast.dump(ast.parse(short)) == ast.dump(ast.parse(long))
 
