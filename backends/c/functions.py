@@ -122,7 +122,7 @@ def prepared(shell: Shell, entry: Entry, made: built.Entry, lowered: Lowered, fi
     shell.text.used |= low.used
     for size in entry.sizes:
         # a size may have the name of an input, which C code tells apart by a number behind it
-        symbol = next((s for s in (argument(size), argument(re.sub(r"_*\d*$", "", size))) if s in where), "")
+        symbol = next((s for s in (argument(size), argument(unnumbered(size))) if s in where), "")
         if not symbol:
             raise Fault(f"a fault of dslc: no input of {entry.name} tells the size {size}")
         call.fields[size] = symbol
@@ -131,6 +131,15 @@ def prepared(shell: Shell, entry: Entry, made: built.Entry, lowered: Lowered, fi
         call.arguments.append("seed=0")
         call.fields["seed"] = "int(seed) & 0xFFFFFFFFFFFFFFFF"
     return call
+
+
+def unnumbered(name: str) -> str:
+    """A name as the spec has it, of one that C code tells apart from another by a number behind it.
+
+    >>> unnumbered("N2"), unnumbered("x1_2"), unnumbered("lr")
+    ('N', 'x1', 'lr')
+    """
+    return re.sub(r"_?\d+$", "", name)
 
 
 def tables(shell: Shell, entry: Entry, unit: Unit, states: bool, call: Call) -> list[str]:
@@ -265,9 +274,9 @@ def training_step(shell: Shell, entry: Entry, unit: Unit, random: bool) -> str:
     if "grad_norm" in entry.numbers:
         lines.append("    grad_norm = math.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
     lines.append(f"    {changed} = {shell.own('PARAMETERS')}(params)")
-    numbers = [x if x in ("step", "grad_norm") else hyper[x] for x in entry.numbers]
-    written = {"params": changed, **local}
-    after = [written[x.field] for x in entry.writes]
+    of_spec = {"step": "step", "grad_norm": "grad_norm", **hyper}
+    numbers = [of_spec[next(x for x in (name, unnumbered(name)) if x in of_spec)] for name in entry.numbers]
+    after = [changed, *local.values()]  # as they stand among what the function writes
     reads = [f"{pointers}.at" for _ in entry.reads]
     lines.append(f"    {shell.function('update')}({', '.join([*numbers, *reads, *(f'{x}.at' for x in after)])})")
     lines.append(f"    for {(each := slots.fresh('pointers'))} in ({', '.join(after)},):")
