@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from dslc.backends.c.interface import Entry, Field, Interface
 from dslc.backends.numpy.arguments import checked, symbols
 from dslc.backends.numpy.function import ModuleText, used
-from dslc.backends.numpy.names import argument
+from dslc.backends.numpy.names import OWN, argument
 from dslc.backends.numpy.optimizer import hyperparameters
 from dslc.backends.numpy.results import dictionary
 from dslc.backends.numpy.statement import Lowering
@@ -44,7 +44,7 @@ class Names:
 
     def fresh(self, name: str) -> str:
         made = name
-        while made in self.taken or made in GLOBALS or argument(made) != made:
+        while made in self.taken or made in GLOBALS or made in OWN:
             made += "_"
         self.taken.add(made)
         return made

@@ -18,6 +18,7 @@ from dslc.backends.c.functions import (
     training_step,
 )
 from dslc.backends.c.interface import Field, Interface
+from dslc.backends.c.torch_module import module_parts
 from dslc.backends.numpy.arguments import symbols
 from dslc.backends.numpy.function import ModuleText
 from dslc.backends.numpy.manifest import manifest, manifest_entry
@@ -98,6 +99,8 @@ def python_text(
     blocks += training_functions(shell, unit)
     if interface.entries and shell.entry("step") is None:
         blocks += step_functions(text, program)
+    forward = shell.entry("forward")
+    blocks += module_parts(shell, forward is not None and forward.seed)
     save = (SAVE_WITH_STATE if unit.states else SAVE).replace("FLOAT", "DTYPE")
     tables = [parameter_table(text, unit), init_function(text, unit)]
     blocks = [*tables, *blocks, save, manifest(costs)]
@@ -178,9 +181,9 @@ def c_functions(shell: Shell, unit: Unit, c_text: str | None, march: str) -> str
     ]
     lines += ["", "#: the arrays that a C struct of parameters points to, in order; a list has one for each layer"]
     lines += ["PARAMETERS = Table(PARAMS, [", *struct_fields(interface.params, unit), "], DTYPE)"]
+    lines.append("GRADIENTS = Table(PARAMS, PARAMETERS.fields, DTYPE)")
     if shell.entry("loss_grad_metrics") is not None:
         lines += ["", "#: the parameters that training changes", trained_names(shell)]
-        lines.append("GRADIENTS = Table(PARAMS, PARAMETERS.fields, DTYPE)")
     if shell.entry("update") is not None and shell.program.update is not None:
         slots = literal(list(shell.program.update.slots))
         table = 'Table(PARAMS, PARAMETERS.fields, DTYPE, f"opt.{slot}.")'
