@@ -103,13 +103,13 @@ def torch_module():
         @torch.autograd.function.once_differentiable
         def backward(ctx, *cotangents):
             given, params = parts(ctx.saved_tensors)
+            given += [x.numpy() for x in {floats}]
 {unpack}            {options} = ctx.options
-            cotangents = [x.numpy() for x in {floats}]
 {modes}            if ctx.training:
-{modes}                by_param, by_input = adjoint_training(params, *given, *cotangents{state_given}{back_training_seed})
+{modes}                by_param, by_input = adjoint_training(params, *given{state_given}{back_training_seed})
 {modes}            else:
-{modes}                by_param, by_input = adjoint(params, *given, *cotangents{state_given}{back_seed})
-{one}            by_param, by_input = adjoint(params, *given, *cotangents{state_given}{back_seed})
+{modes}                by_param, by_input = adjoint(params, *given{state_given}{back_seed})
+{one}            by_param, by_input = adjoint(params, *given{state_given}{back_seed})
             by_place = [*(by_input.get(n) for n in inputs), *(by_param.get(n) for n in order)]
             gradients = [x if x is None else torch.from_numpy(np.asarray(x)) for x in by_place]
             return ({nones}*gradients,)
@@ -181,7 +181,8 @@ def module_parts(shell: Shell, forward_draws: bool) -> list[str]:
     values = {
         "name": model.name, "inputs": ", ".join(argument(n) for n in inputs),
         "self": names.fresh("self"), "call": names.fresh("call"),
-        "seed_argument": ", seed=None" if random else "", "seed_given": ", seed" if random else "", "options": "".join(f"{x}, " for x in options),
+        "seed_argument": ", seed=None" if random else "", "seed_given": ", seed" if random else "",
+        "options": "".join(f"{x}, " for x in options),
         "states_name": "states" if states else "_", "state_given": ", before" if states else "",
         "training_seed": seed(training), "forward_seed": ", seed=seed" if forward_draws else "",
         "back_seed": seed(back), "back_training_seed": seed(back_training),
@@ -212,16 +213,11 @@ def adjoint_function(shell: Shell, entry: Entry, made: built.Entry) -> str:
         call = prepared(shell, entry, made, lowered)
         lines, found = results(shell, call, entry.results)
         by_param = "{}"
+        unit, differentiated = lowered.unit, lowered.gradients()
         for table in entry.writes:
-            names = [
-                quoted(n)
-                for path in lowered.gradients()
-                if path in lowered.unit.params
-                for n in lowered.unit.paths(path)
-            ]
+            names = [quoted(n) for path in unit.params if path in differentiated for n in unit.paths(path)]
             pointers, by_param = call.names.fresh("by_param_pointers"), call.names.fresh("by_param")
-            all_of_them = len(names) == sum(len(lowered.unit.paths(path)) for path in lowered.unit.params)
-            wanted = "tuple(PARAMS)" if all_of_them else f"({', '.join(names)},)"
+            wanted = "tuple(PARAMS)" if unit.params.keys() <= differentiated.keys() else f"({', '.join(names)},)"
             lines.append(f"{by_param}, {pointers} = {shell.own('GRADIENTS')}.fresh({wanted})")
             call.fields[f"write {table.field}"] = f"{pointers}.at"
         by_input = dictionary({k.removeprefix(GRADIENT): v for k, v in found.items()})

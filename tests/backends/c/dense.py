@@ -31,6 +31,7 @@ train dense(x: f32[N, 3], c: i32[N] < 2, t: f32[N, 2]):
 
 N = symbol("N")
 X, C, T = Field("x", "x", "f32", (N, 3)), Field("c", "c", "i32", (N,)), Field("t", "t", "f32", (N, 2))
+D_Y, D_X = Field("d_y", "d_y", "f32", (N, 2)), Field("gradient x", "d_x", "f32", (N, 3))
 LOSS = (Field("loss", "loss", "f32", ()), Field("big", "big", "f32", ()))
 PARAMS, GRADS = Table("params", "params"), Table("grads", "params")
 
@@ -42,6 +43,7 @@ INTERFACE = Interface(
         Entry("forward", ("N",), (), (X, C), (PARAMS,), False, (Field("y", "y", "f32", (N, 2)),), ()),
         Entry("loss_grad_metrics", ("N",), (), (X, C, T), (PARAMS,), False, LOSS, (GRADS,)),
         Entry("evaluate", ("N",), (), (X, C, T), (PARAMS,), False, LOSS, ()),
+        Entry("adjoint", ("N",), (), (X, C, D_Y), (PARAMS,), False, (D_X,), (GRADS,)),
         Entry("update", (), ("lr", "decay"), (), (GRADS,), False, (), (PARAMS, Table("v", "params"))),
     ),
     ("no error", "N: expected at least 1"),
@@ -103,6 +105,25 @@ size_t dense_evaluate_workspace(const dense_evaluate_arguments *a) { return size
 
 int32_t dense_evaluate(const dense_evaluate_arguments *a, void *workspace) {
     *a->loss = loss_of(a->N, a->x, a->c, a->t, a->params, workspace, a->big);
+    return 0;
+}
+
+size_t dense_adjoint_workspace(const dense_adjoint_arguments *a) { (void)a; return 0; }
+
+int32_t dense_adjoint(const dense_adjoint_arguments *a, void *workspace) {
+    (void)workspace;
+    for (int64_t k = 0; k < 6; k++) a->grads->W[k] = 0;
+    for (int64_t k = 0; k < 2; k++) a->grads->b[k] = 0;
+    for (int64_t k = 0; k < 3 * a->N; k++) a->d_x[k] = 0;
+    for (int64_t n = 0; n < a->N; n++)
+        for (int64_t o = 0; o < 2; o++) {
+            float d = a->d_y[2 * n + o];
+            a->grads->b[o] += d * (float)a->c[n];
+            for (int64_t i = 0; i < 3; i++) {
+                a->grads->W[2 * i + o] += d * a->x[3 * n + i];
+                a->d_x[3 * n + i] += d * a->params->W[2 * i + o];
+            }
+        }
     return 0;
 }
 

@@ -230,9 +230,10 @@ def test_inputs_have_any_name(name: str, tmp_path: Path) -> None:
     spec = re.sub(r"\bx\b", name, re.sub(r"\by\b", "out", dense.SPEC))
 
     def renamed(fields: Any) -> Any:
-        return tuple(replace(f, name=name) if f.name == "x" else f for f in fields)
+        new = {"x": name, "gradient x": f"gradient {name}", "d_y": "d_out"}
+        return tuple(replace(f, name=new.get(f.name, f.name)) for f in fields)
 
-    entries = tuple(replace(e, inputs=renamed(e.inputs)) for e in dense.INTERFACE.entries)
+    entries = tuple(replace(e, inputs=renamed(e.inputs), results=renamed(e.results)) for e in dense.INTERFACE.entries)
     interface = replace(dense.INTERFACE, entries=entries)
     with compilation():
         text = python_text(dense.program_of(tmp_path, spec), interface, "dense.dsl", "f32", dense.c_text())
