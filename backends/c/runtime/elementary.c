@@ -749,37 +749,38 @@ INLINE double erf_near_0_f64(double s) {
     return p;
 }
 
-// e^(a^2) erfc(a) for a >= 0: a polynomial in y = (a - 4) / (a + 4), and what rounding y takes away near 0.
+// e^(a^2) erfc(a) for a from 0.48 on: a polynomial in t = 4 / (a + 4), and what rounding t takes away near 0.
 INLINE double erfcx_right_f64(double a) {
-    double d = a + 4.0, y = 1.0 - 8.0 / d;
-    double p = 1.252169228211782e-09;
-    p = p * y + 2.6471770049944693e-10;
-    p = p * y - 1.5522062791612513e-08;
-    p = p * y + 8.276487613621898e-10;
-    p = p * y + 1.231160742255897e-07;
-    p = p * y - 7.597760874906101e-08;
-    p = p * y - 8.444415138513227e-07;
-    p = p * y + 1.42495728038385e-06;
-    p = p * y + 4.693043799316667e-06;
-    p = p * y - 1.8861481777975764e-05;
-    p = p * y - 3.634558037436345e-06;
-    p = p * y + 1.7681308475719695e-04;
-    p = p * y - 4.550528495048933e-04;
-    p = p * y - 2.809589371945609e-04;
-    p = p * y + 6.1120556821152045e-03;
-    p = p * y - 2.6370053328949945e-02;
-    p = p * y + 7.638151490700863e-02;
-    p = p * y - 1.7401093724091568e-01;
-    p = p * y + 3.3085158787810337e-01;
-    p = p * y - 5.408538313131965e-01;
-    p = p * y + 7.732087022652361e-01;
-    p = p * y - 9.765487290808824e-01;
-    p = p * y + 1.095995661000491;
-    double z = p / d;
+    double d = a + 4.0, t = 4.0 / d;
+    double p = 0.0011022947834869964;
+    p = p * t - 0.010616122192773643;
+    p = p * t + 0.04587435060185041;
+    p = p * t - 0.11739738229698926;
+    p = p * t + 0.1994643884585308;
+    p = p * t - 0.24232387589005888;
+    p = p * t + 0.22319624486970002;
+    p = p * t - 0.15933939150658868;
+    p = p * t + 0.08793666143347993;
+    p = p * t - 0.04164212953662198;
+    p = p * t + 0.01321028734352843;
+    p = p * t - 0.0023058547003732832;
+    p = p * t + 0.008362035630541866;
+    p = p * t + 0.01638604238127282;
+    p = p * t + 0.029161415377819036;
+    p = p * t + 0.04476058404108734;
+    p = p * t + 0.06249612416591234;
+    p = p * t + 0.08106522507194922;
+    p = p * t + 0.09903620895949466;
+    p = p * t + 0.11501423394490869;
+    p = p * t + 0.1278242025225583;
+    p = p * t + 0.1366396647654731;
+    p = p * t + 0.14104739588693907;
+    p = p * t + 0.14104739588693907;
+    double z = p * t;
     double high = from_bits_f64(bits_f64(a) & 0xfffffffff8000000);
-    double y_high = from_bits_f64(bits_f64(y) & 0xfffffffff8000000);
-    double rest = (high - 4.0) - y_high * (high + 4.0) - (y - y_high) * (high + 4.0) + (a - high) * (1.0 - y);
-    return d < 12.0 ? z + (0.125 * rest * d) * (2.0 * a * z - 1.1283791670955126 + z / d) : z;
+    double t_high = from_bits_f64(bits_f64(t) & 0xfffffffff8000000);
+    double rest = (t_high * (high + 4.0) - 4.0) + (t - t_high) * (high + 4.0) + (a - high) * t;
+    return d < 1e6 ? z + (0.25 * rest * d) * (2.0 * a * z - 1.1283791670955126) : z;
 }
 
 // 2^k e^(scale * a^2) for a that its caller bounds, by the one bound on the way: with two, gcc makes a path of each.

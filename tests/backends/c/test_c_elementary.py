@@ -69,7 +69,7 @@ WIDE: dict[str, Where] = {"f32": [(-3e38, -1e-45), (1e-45, 3e38)], "f64": [(-1e3
 
 #: name: meaning, intervals for float and for double, units in the last place for each (what is absolute: see below)
 FUNCTION: dict[str, tuple[Callable[..., Any], Where, Where, float, float]] = {
-    "exp": (mp.exp, [(-104, 89)], [(-746, 710)], 1, 1),
+    "exp": (mp.exp, [(-104, 89)], [(-746, 710)], 1.1, 1),
     "exp2": (lambda x: mp.power(2, x), [(-150, 128.5)], [(-1075, 1025)], 1.2, 1.2),
     "expm1": (mp.expm1, [(-20, 89), (-1, 1)], [(-40, 710), (-1, 1)], 1.5, 1),
     "log": (mp.log, [(0.5, 2)], [(0.5, 2)], 1, 1),
@@ -83,20 +83,20 @@ FUNCTION: dict[str, tuple[Callable[..., Any], Where, Where, float, float]] = {
     "tan": (mp.tan, [(-10, 10), (-1e5, 1e5)], [(-10, 10), (-1e5, 1e5)], 1, 1),
     "asin": (mp.asin, [(-1, 1)], [(-1, 1)], 2.5, 1),
     "acos": (mp.acos, [(-1, 1)], [(-1, 1)], 1.5, 1),
-    "atan": (mp.atan, [(-5, 5)], [(-5, 5)], 2, 1),
+    "atan": (mp.atan, [(-5, 5)], [(-5, 5)], 2.2, 1),
     "sinh": (mp.sinh, [(-89.5, 89.5), (-2, 2)], [(-711, 711), (-2, 2)], 2, 2),
     "cosh": (mp.cosh, [(-89.5, 89.5), (-2, 2)], [(-711, 711), (-2, 2)], 1.5, 1.5),
     "tanh": (mp.tanh, [(-10, 10), (-1, 1)], [(-20, 20), (-1, 1)], 1.5, 1.5),
     "asinh": (mp.asinh, [(-5, 5)], [(-5, 5)], 1, 2),
     "acosh": (mp.acosh, [(1, 2)], [(1, 2)], 1, 2),
     "atanh": (mp.atanh, [(-1, 1)], [(-1, 1)], 1, 2),
-    "sigmoid": (lambda x: 1 / (1 + mp.exp(-x)), [(-104, 20), (-3, 3)], [(-746, 40), (-3, 3)], 2, 2),
+    "sigmoid": (lambda x: 1 / (1 + mp.exp(-x)), [(-104, 20), (-3, 3)], [(-746, 40), (-3, 3)], 2.2, 2.2),
     "softplus": (_softplus, [(-104, 20), (-3, 3)], [(-746, 40), (-3, 3)], 2, 2),
     "erf": (mp.erf, [(-5, 5)], [(-7, 7)], 1.2, 1),
-    "erfc": (mp.erfc, [(-5, 10.2), (-1, 1)], [(-7, 27.3), (-1, 1)], 4, 5),
-    "normal_cdf": (lambda x: mp.erfc(-x / mp.sqrt(2)) / 2, [(-14.3, 6), (-2, 2)], [(-38.6, 9), (-2, 2)], 5, 5),
-    "erfcx": (_erfcx, [(-9.4, 10), (-1, 1)], [(-26.7, 100), (-1, 1)], 4, 4),
-    "erfinv": (mp.erfinv, [(-1, 1), (0.999, 1)], [(-1, 1), (0.999, 1)], 1, 2),
+    "erfc": (mp.erfc, [(-5, 10.2), (-1, 1)], [(-7, 27.3), (-1, 1)], 4, 4.5),
+    "normal_cdf": (lambda x: mp.erfc(-x / mp.sqrt(2)) / 2, [(-14.3, 6), (-2, 2)], [(-38.6, 9), (-2, 2)], 5, 4.6),
+    "erfcx": (_erfcx, [(-9.4, 10), (-1, 1)], [(-26.7, 100), (-1, 1)], 4, 3.5),
+    "erfinv": (mp.erfinv, [(-1, 1), (0.999, 1)], [(-1, 1), (0.999, 1)], 1, 2.5),
     "lgamma": (_lgamma, [(-20.5, 20), (0.5, 3)], [(-20.5, 20), (0.5, 3)], 1, 3),
     "digamma": (_digamma, [(-20.5, 20), (0.5, 3)], [(-20.5, 20), (0.5, 3)], 1, 12),  # 12 where reflected, else 5
     "trigamma": (lambda x: mp.psi(1, x), [(-20.5, 20), (0.5, 3)], [(-20.5, 20), (0.5, 3)], 1, 5),
@@ -126,7 +126,7 @@ def points(name: str, dtype: str, count: int) -> Points:
     else:
         parts.append(np.exp(rng.uniform(-10, 80, count)))
     found = np.concatenate(parts).astype(KINDS[dtype])
-    if name in ("lgamma", "digamma", "trigamma"):
+    if name in ("lgamma", "digamma", "trigamma", "erfinv", "atanh"):  # infinite at some whole numbers: edges, below
         found = found[found != np.round(found)]
     return found
 
@@ -218,7 +218,7 @@ def test_functions_are_right_without_fused_products(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize("name", FUNCTION)
 def test_functions_are_right_at_very_many_places(name: str, dtype: str, one: ctypes.CDLL) -> None:
-    x, wrong = errors(name, dtype, one, 100_000)
+    x, wrong = errors(name, dtype, one, 30_000)
     worst = int(np.argmax(wrong))
     assert wrong[worst] <= FUNCTION[name][3 + (dtype == "f64")], (float(x[worst]), wrong[worst])
 
