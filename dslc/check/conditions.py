@@ -52,16 +52,26 @@ def known_where(test: Expr | None, holds: bool) -> Iterator[Known]:
         for part in test.args:
             yield from known_where(part, holds)
     elif test.op in NEGATED:
+        op = test.op if holds else NEGATED[test.op]
         a, b = affine(test.args[0]), affine(test.args[1])
         if a is None or b is None:
+            yield from _not_divisible(test.args[0], op, b)
             return
-        op = test.op if holds else NEGATED[test.op]
         if op == "!=":
             yield Known(difference(a, b), nonzero=True)
         if op in ("<=", "<", "=="):
             yield Known(difference(b, a, 1 if op == "<" else 0))
         if op in (">=", ">", "=="):
             yield Known(difference(a, b, 1 if op == ">" else 0))
+
+
+def _not_divisible(remainder: Expr, op: str, b: Affine | None) -> Iterator[Known]:
+    """What leaves a remainder is not 0: s, where `s % 2 == 1` or `s % 2 != 0`."""
+    if not isinstance(remainder, Apply) or remainder.op != "%" or b is None or b.terms or not isinstance(b.offset, int):
+        return
+    dividend = affine(remainder.args[0])
+    if dividend is not None and op == ("!=" if b.offset == 0 else "=="):
+        yield Known(dividend, nonzero=True)
 
 
 def not_negative(frame: Frame, claim: Affine, known: Iterable[Known]) -> bool:

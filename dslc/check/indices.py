@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from dslc.check import wording
 from dslc.check.conditions import Guarded, Known, not_negative
 from dslc.check.frame import Frame
-from dslc.check.positions import Bounds, difference, interval, interval_affine
-from dslc.check.program import Affine, Apply, Data, Expr, Index, Position, Read, Reduce, Tensor
+from dslc.check.positions import Bounds, affine, difference, interval, interval_affine
+from dslc.check.program import Affine, Apply, Constant, Data, Expr, Index, Position, Read, Reduce, Tensor
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.sizes import Polynomial, Size, Symbol, extreme, floor_div, quotient, tidy
@@ -427,13 +427,14 @@ class Scope:
 
     def _inside_where_chosen(self, read: PendingRead, low: Size | None, high: Size | None) -> bool:
         """Is the position inside wherever the selects around it choose the branch that it stands in?"""
-        position, facts = read.position, self.frame.facts
-        if not isinstance(position, Affine) or read.select is None:
+        facts, found = self.frame.facts, dividend(read.position)
+        if found is None or read.select is None:
             return False
+        position, divisor = found
         known = read.select.known
         below = low is not None and facts.nonnegative(low)
         above = high is not None and facts.nonnegative(tidy(read.size - 1 - high))
-        room = difference(Affine((), tidy(read.size - 1)), position)
+        room = difference(Affine((), tidy(divisor * read.size - 1)), position)
         return (below or not_negative(self.frame, position, known)) and (above or not_negative(self.frame, room, known))
 
     def _report_read(self, read: PendingRead, bounds: Bounds) -> None:
@@ -571,6 +572,18 @@ def _strides(indices: tuple[Index, ...]) -> tuple[tuple[Index, Size], ...]:
         terms.append((index, stride))
         stride = tidy(stride * (index.size if index.size is not None else 1))
     return tuple(reversed(terms))
+
+
+def dividend(position: Position) -> tuple[Affine, int] | None:
+    """An affine form, and the number by which a position divides it, rounding down: (s - 1, 2) of `(s - 1) // 2`."""
+    if isinstance(position, Affine):
+        return position, 1
+    value = position.value
+    if isinstance(value, Apply) and value.op == "//" and isinstance(value.args[1], Constant):
+        form, divisor = affine(value.args[0]), value.args[1].value
+        if form is not None and isinstance(divisor, int) and divisor > 0:
+            return form, divisor
+    return None
 
 
 def is_placeholder(size: Size) -> bool:

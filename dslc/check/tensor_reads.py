@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dslc.check import rules, scan_state, static_values, wording
 from dslc.check.conditions import Guarded
 from dslc.check.frame import Frame
-from dslc.check.indices import PendingGroup, PendingRead, Scope
+from dslc.check.indices import PendingGroup, PendingRead, Scope, dividend
 from dslc.check.positions import affine
 from dslc.check.program import Affine, Apply, Constant, Data, Dtype, Expr, Index, Position, Read, Tensor
 from dslc.check.sums import REST
@@ -29,7 +29,7 @@ def whole(scope: Scope, tensor: Tensor, span: Span) -> Val:
 def guard(scope: Scope, val: Val, pending: Sequence[PendingRead]) -> None:
     """A read in a branch of a select is 0 outside, until it is proved that no condition is needed to stay inside."""
     read = val.expr
-    pending = [r for r in pending if isinstance(r.position, Affine) and r.position.mode == "inside"]
+    pending = [r for r in pending if r.position.mode == "inside" and dividend(r.position) is not None]
     if not pending or not isinstance(read, Read):
         return
     zero = 0.0 if is_float(read.dtype) else False if read.dtype == "bool" else 0

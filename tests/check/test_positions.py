@@ -61,6 +61,21 @@ CASES: dict[str, tuple[str, Callable[[torch.Tensor], Any], tuple[int, ...]]] = {
         lambda x: x[:, ::2] + x[:, 1::2],
         (2, 6),
     ),
+    "blanks between labels": (
+        "fn f(x: [N, L]) -> y: [N, 2 * L + 1]:\n    y[n, s] = x[n, (s - 1) // 2] if s % 2 == 1 else 7\n",
+        lambda x: torch.nn.functional.pad(torch.stack([torch.full_like(x, 7), x], 2).flatten(1), (0, 1), value=7),
+        (2, 3),
+    ),
+    "two kept of three": (
+        "fn f(x: [N, L]) -> y: [N, 3 * L + 1]:\n    y[n, s] = x[n, (s - 1) // 3] if s % 3 != 0 else 0\n",
+        lambda x: torch.nn.functional.pad(torch.stack([torch.zeros_like(x), x, x], 2).flatten(1), (0, 1)),
+        (2, 3),
+    ),
+    "one step late": (
+        "fn f(x: [N, L]) -> y: [N, 2 * L]:\n    y[n, s] = x[n, (s - 2) // 2] if s >= 2 else 0\n",
+        lambda x: torch.nn.functional.pad(twice(x, 1)[:, :-2], (2, 0)),
+        (2, 3),
+    ),
     "a mean over pairs by position": (
         "fn f(x: [N, H]) -> y: [N]:\n    y[n] = mean[p: 2*H](x[n, p // 2])\n",
         lambda x: x.mean(1),
@@ -79,6 +94,12 @@ def test_values_and_gradients_are_those_of_torch(name: str, backend: str, tmp_pa
 def test_a_position_that_may_leave_its_axis_is_refused() -> None:
     (found,) = check_text("fn f(x: [N, T]) -> y: [N, 2*T]:\n    y[n, i] = x[n, (i + 2) // 2]\n").errors
     assert (found.code, found.labels[0].span.text) == ("E0307", "(i + 2) // 2")
+
+
+@pytest.mark.parametrize("condition", ["s % 2 == 0", "s % 2 != 1", "s % 2 >= 0", "s % 2 == s", "(s - 1) % 2 == 1"])
+def test_a_condition_that_lets_0_through_keeps_no_position_inside(condition: str) -> None:
+    text = f"fn f(x: [N, L]) -> y: [N, 2 * L + 1]:\n    y[n, s] = x[n, (s - 1) // 2] if {condition} else 0\n"
+    assert [e.code for e in check_text(text).errors] == ["E0307"]
 
 
 def test_an_operation_is_quoted_with_its_parentheses() -> None:
