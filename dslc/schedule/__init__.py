@@ -1,0 +1,1 @@
+"""What runs together, as data: regions of loops, loops of the host, and operations that are calls."""

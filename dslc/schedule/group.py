@@ -1,0 +1,214 @@
+"""Which nodes run in one region, and in one nest of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from dslc.ir import nodes as ir
+from dslc.schedule.form import Call, Loop, Pass, Product, Region, Step, resolved
+from dslc.schedule.products import product_of, stride
+
+
+def scheduled(roots: Sequence[ir.Tensor]) -> list[Step]:
+    """The steps that compute the roots, in order."""
+    return _grouped(ir.schedule(tuple(roots)), needed(roots))
+
+
+def needed(roots: Sequence[ir.Node]) -> set[ir.Node]:
+    """All that is computed: what only a derivative by hand is given is not."""
+    found: set[ir.Node] = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node in found:
+            continue
+        found.add(node)
+        match node:
+            case ir.Part(of=ir.Custom()):
+                stack.append(resolved(node))
+            case ir.Scan():
+                stack += (*node.starts, *node.carries, *node.results)
+            case _:
+                stack += ir.arguments(node)
+    return found
+
+
+def _grouped(order: Iterable[ir.Node], wanted: set[ir.Node]) -> list[Step]:
+    grouping = Grouping(wanted)
+    grouping.add(order)
+    for step in grouping.steps:
+        if isinstance(step, Region):
+            step.items = items_of(step)
+    return grouping.steps
+
+
+@dataclass
+class Grouping:
+    """Steps so far, and which of them computes a node."""
+
+    wanted: set[ir.Node]
+    steps: list[Step] = field(default_factory=list)
+    where: dict[ir.Node, int] = field(default_factory=dict)
+
+    def add(self, order: Iterable[ir.Node]) -> None:
+        for node in order:
+            if node not in self.wanted:
+                continue
+            match node:
+                case ir.Input() | ir.Step() | ir.Custom():
+                    continue
+                case ir.Part(of=ir.Custom()):
+                    self.where[node] = self.last([resolved(node)])
+                case ir.Part() | ir.Reshape():
+                    self.where[node] = self.last([node.of])
+                case ir.Comp():
+                    self.where[node] = self.place(node)
+                case ir.Scan():
+                    inner = ir.inside(node)[0]
+                    self.where[node] = len(self.steps)
+                    self.steps.append(Loop(node, _grouped(inner, self.wanted)))
+                case _:
+                    self.where[node] = len(self.steps)
+                    self.steps.append(Call(node))
+
+    def last(self, nodes: Iterable[ir.Node]) -> int:
+        """The last step that some nodes come from; -1 where all are there from the start."""
+        return max((self.where[a] for a in nodes if a in self.where), default=-1)
+
+    def place(self, node: ir.Comp) -> int:
+        """The step that computes a comprehension: a region that it may join, or a new one."""
+        first = max(self.last(ir.arguments(node)), 0)
+        for k in range(first, len(self.steps)):
+            region = self.steps[k]
+            if isinstance(region, Region) and joins(node, region):
+                return k
+        self.steps.append(Region(node.shape[: parallel_axes(node)], [node]))
+        return len(self.steps) - 1
+
+
+def parallel_axes(node: ir.Comp) -> int:
+    """How many first axes of a comprehension it is best cut along: the others are one piece of work."""
+    rank = len(node.shape)
+    if node.op is None:
+        return rank - 1 if rank > 1 else rank
+    product = product_of(node)
+    if product is not None:
+        return product.rows + 1
+    return rank - 1 if rank > 1 and along_result(node) else rank
+
+
+def along_result(node: ir.Comp) -> bool:
+    """Does a reduction run along its result in memory, not along what it reduces?"""
+    if not node.shape or not node.reduced or node.op in ("argmax", "argmin"):
+        return False
+    kept, summed = len(node.shape) - 1, len(node.shape) + len(node.reduced) - 1
+    found = 0
+    for s in ir.scalars(node.body):
+        if isinstance(s, ir.Read) and len(s.places) > 0 and not any(isinstance(x, ir.Data) for x in s.places):
+            found += (stride(s, kept) == 1) - (stride(s, summed) == 1)
+    return found > 0
+
+
+def joins(node: ir.Comp, region: Region) -> bool:
+    """Let a region compute a node too, cut along fewer axes if need be; False where that is not legal or worth it."""
+    own = parallel_axes(node)
+    depth = min(region.depth, own)
+    if (depth == 0 or depth + 1 < max(region.depth, own) > 2) and region.depth != own:
+        return False
+    if node.shape[:depth] != region.sizes[:depth] or (depth < region.depth and not _many(region.sizes[:depth])):
+        return False
+    if not _at_same_place(node, region, depth):
+        return False
+    region.sizes = region.sizes[:depth]
+    region.nodes.append(node)
+    return True
+
+
+def _many(sizes: Sequence[object]) -> bool:
+    return any(size != 1 for size in sizes)
+
+
+def _at_same_place(node: ir.Comp, region: Region, depth: int) -> bool:
+    """Does a node read members of a region where it is itself, along the parallel axes?"""
+    members = set(region.nodes)
+    for s in ir.scalars(node.body):
+        if not isinstance(s, ir.Read):
+            continue
+        tensor = resolved(s.tensor)
+        while isinstance(tensor, ir.Reshape) and tensor.shape[:depth] == tensor.of.shape[:depth]:
+            tensor = resolved(tensor.of)
+        if isinstance(tensor, ir.Reshape):
+            if _made_of(tensor) & members:
+                return False
+        elif tensor in members and any(s.places[k] is not ir.plain(k) for k in range(depth)):
+            return False
+    return True
+
+
+def _made_of(node: ir.Node) -> set[ir.Node]:
+    found = {node}
+    while isinstance(node, ir.Reshape):
+        node = resolved(node.of)
+        found.add(node)
+    return found
+
+
+# ---- inside of a region ----------------------------------------------------------------------------------
+
+
+def items_of(region: Region) -> list[Pass | Product]:
+    """Passes and products of a region, in order; maps and reductions over the same axes share their loops."""
+    items: list[Pass | Product] = []
+    where: dict[ir.Node, int] = {}
+    for node in region.nodes:
+        product = product_of(node)
+        if product is not None and product.rows + 1 >= region.depth:
+            where[node] = len(items)
+            items.append(product)
+            continue
+        made = _pass_of(node, region.depth)
+        reads = [s for s in ir.scalars(node.body) if isinstance(s, ir.Read)]
+        needs = {_base(s.tensor) for s in reads}
+        first = max((where[a] for a in needs if a in where), default=0)
+        for k in range(first, len(items)):
+            item = items[k]
+            if made.kind == "map" and isinstance(item, Pass) and item.kind == "map" and item.extra == made.extra:
+                if all(_in_register(s, item) for s in reads):
+                    item.members.append(node)
+                    where[node] = k
+                    break
+        else:
+            made.members.append(node)
+            where[node] = len(items)
+            items.append(made)
+    return items
+
+
+def _base(tensor: ir.Node) -> ir.Node:
+    tensor = resolved(tensor)
+    while isinstance(tensor, ir.Reshape):
+        tensor = resolved(tensor.of)
+    return tensor
+
+
+def _in_register(s: ir.Read, item: Pass) -> bool:
+    """Is a read none of a member of a pass, or one of its value at this very place?"""
+    tensor = resolved(s.tensor)
+    if _base(tensor) not in item.members:
+        return True
+    return isinstance(tensor, ir.Comp) and tensor.op is None and is_here(s)
+
+
+def is_here(s: ir.Read) -> bool:
+    """Is a read of all axes at the loops' own variables, in order?"""
+    return s.outside is None and all(x is ir.plain(k) for k, x in enumerate(s.places))
+
+
+def _pass_of(node: ir.Comp, depth: int) -> Pass:
+    own = node.shape[depth:]
+    if node.op is None:
+        return Pass("map", own)
+    if not own and depth == 1 and along_result(node):
+        return Pass("columns", node.reduced)
+    return Pass("rows", (*own, *node.reduced)) if own else Pass("map", node.reduced)

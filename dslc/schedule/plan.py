@@ -1,0 +1,379 @@
+"""Where values lie: in memory of the caller, in slots of a workspace that values share one after another, or nowhere.
+
+A value that only members of its own pass read stays in registers. The slots are found by lifetimes: a value takes one
+that nothing needs any more when the step begins that computes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from dslc.ir import nodes as ir
+from dslc.schedule.form import Call, Loop, Product, Region, Step, resolved
+from dslc.schedule.group import is_here
+from dslc.sizes import Size, estimate
+
+#: bytes of a number; whole numbers are kept in 64 bits
+BYTES = {"bool": 1, "i32": 8, "i64": 8, "f64": 8}
+
+Shape = tuple[Size, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """Memory of the caller, for the result of this name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A part of the workspace."""
+
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class Stacked:
+    """The entry for this step in the stack of all results of a scan."""
+
+    part: ir.Part
+
+
+@dataclass(frozen=True, eq=False)
+class Carry:
+    """Where a carried value lies changes from step to step: a pointer tells."""
+
+    scan: ir.Scan
+    number: int
+
+
+Home = Result | Slot | Stacked | Carry
+
+
+@dataclass(eq=False)
+class Move:
+    """What a loop carries on: the next value lies in `slot`, which changes places with the one before; or elsewhere."""
+
+    #: what starts the loop is copied to this slot; None: the pointer starts at what it starts with
+    first: int | None = None
+    #: where the next value is written; None: it stays where it is, and the pointer moves there
+    second: int | None = None
+    #: must it be copied there, since it has another home?
+    copied: bool = False
+
+
+@dataclass(eq=False)
+class Plan:
+    """Homes of all values that have one, and what is copied."""
+
+    homes: dict[ir.Node, Home] = field(default_factory=dict)
+    #: the values in each slot, by shape and dtype, and their names
+    slots: list[list[ir.Node | tuple[Shape, str]]] = field(default_factory=list)
+    #: results that are copied in the end, since their value has another home
+    copies: dict[str, ir.Node] = field(default_factory=dict)
+    #: results of scans that are copied to their stack at the end of a step
+    stacked: dict[ir.Scan, list[tuple[ir.Part, ir.Node]]] = field(default_factory=dict)
+    moves: dict[ir.Scan, list[Move]] = field(default_factory=dict)
+
+
+def based(node: ir.Node) -> ir.Node:
+    """The node whose memory a view shows."""
+    node = resolved(node)
+    while isinstance(node, ir.Reshape):
+        node = resolved(node.of)
+    return node
+
+
+def reads_of(step: Step) -> list[ir.Node]:
+    """What a step reads, but not what the steps of a loop do."""
+    match step:
+        case Region():
+            return [based(a) for x in step.nodes for a in ir.arguments(x)]
+        case Loop():
+            return [based(a) for a in step.scan.starts]
+        case Call():
+            return [based(a) for a in ir.arguments(step.node)]
+
+
+@dataclass
+class Life:
+    """When a value is computed, and when it is read for the last time."""
+
+    first: int
+    last: int
+
+
+@dataclass
+class Planner:
+    plan: Plan
+    results: Mapping[str, ir.Node]
+    #: the last moment at which a value is read
+    lives: dict[object, Life] = field(default_factory=dict)
+    #: the loops around the moment at which a value is there: their first and last moments
+    around: dict[ir.Node, tuple[Loop, ...]] = field(default_factory=dict)
+    spans: dict[Loop, tuple[int, int]] = field(default_factory=dict)
+    parts: dict[ir.Node, dict[int, ir.Part]] = field(default_factory=dict)
+    scans: dict[int, Loop] = field(default_factory=dict)
+    time: int = 0
+    #: shapes and dtypes of what has no node: copies of carried values
+    kept: dict[object, tuple[Shape, str]] = field(default_factory=dict)
+
+
+def planned(steps: list[Step], results: Mapping[str, ir.Node]) -> Plan:
+    """Homes for all values of a schedule; `results` are what the caller gets, by name."""
+    planner = Planner(Plan(), results)
+    for node in _everything(steps, results):
+        if isinstance(node, ir.Part):
+            planner.parts.setdefault(node.of, {})[node.number] = node
+    wanted: dict[ir.Node, str] = {}
+    for name, node in results.items():
+        at = resolved(node)
+        if at in wanted or not _is_computed(at):
+            planner.plan.copies[name] = at
+        else:
+            wanted[at] = name
+    for node, name in wanted.items():
+        planner.plan.homes[node] = Result(name)
+    _homes(planner, steps, ())
+    for node, name in wanted.items():
+        if planner.plan.homes[node] != Result(name):
+            planner.plan.copies[name] = node
+    end = planner.time
+    for node in planner.plan.copies.values():
+        _read(planner, based(node), end, ())
+    _slots(planner)
+    return planner.plan
+
+
+def _is_computed(node: ir.Node) -> bool:
+    """Can a value be computed right where the caller wants it?"""
+    if node.dtype == "i32":  # type: ignore[union-attr]
+        return False  # computed in 64 bits
+    if isinstance(node, ir.Part):
+        return not isinstance(node.of, ir.Scan) or node.number < len(node.of.results)
+    return isinstance(node, ir.Comp | ir.Scatter)
+
+
+def _everything(steps: list[Step], results: Mapping[str, ir.Node]) -> Iterable[ir.Node]:
+    found: dict[ir.Node, None] = dict.fromkeys(results.values())
+    stack = list(steps)
+    while stack:
+        step = stack.pop()
+        found.update(dict.fromkeys(a for x in _nodes(step) for a in ir.arguments(x)))
+        if isinstance(step, Loop):
+            found.update(dict.fromkeys((*step.scan.results, *step.scan.carries, *step.scan.starts)))
+            stack += step.steps
+    for node in list(found):
+        while isinstance(node, ir.Reshape) or (isinstance(node, ir.Part) and isinstance(node.of, ir.Custom)):
+            node = node.of if isinstance(node, ir.Reshape) else resolved(node)
+            found[node] = None
+    return found
+
+
+def _nodes(step: Step) -> list[ir.Node]:
+    match step:
+        case Region():
+            return list(step.nodes)
+        case Loop():
+            return [step.scan]
+        case Call():
+            return [step.node]
+
+
+def stored(region: Region, outside: set[ir.Node]) -> list[ir.Comp]:
+    """The members of a region that need memory: what others read, and what other items of the region do.
+
+    Members of one pass see one another in registers, and so do the passes of one loop over rows what has one value in
+    each row.
+    """
+    found: dict[ir.Node, None] = {x: None for x in region.nodes if x in outside}
+    rows = 0
+    where: dict[ir.Node, tuple[int, int]] = {}
+    for k, item in enumerate(region.items):
+        if isinstance(item, Product) or item.kind == "columns":
+            rows += 1
+        nodes = [item.node] if isinstance(item, Product) else item.members
+        for node in nodes:
+            for s in ir.scalars(node.body):
+                if isinstance(s, ir.Read):
+                    tensor = based(s.tensor)
+                    if tensor in where and not (
+                        s.tensor is tensor and _seen(s, where[tensor], (k, rows), region.depth)
+                    ):
+                        found[tensor] = None
+            where[node] = k, rows
+        if isinstance(item, Product) or item.kind != "map":
+            found.update(dict.fromkeys(nodes))
+            rows += isinstance(item, Product) or item.kind == "columns"
+    return [x for x in region.nodes if x in found]
+
+
+def _seen(s: ir.Read, made: tuple[int, int], now: tuple[int, int], depth: int) -> bool:
+    """Is the value of a read in a register, which an item made in a loop over rows?"""
+    same_pass, same_rows = made[0] == now[0], made[1] == now[1]
+    return is_here(s) and (same_pass or (same_rows and len(s.places) == depth))
+
+
+def _homes(planner: Planner, steps: list[Step], loops: tuple[Loop, ...]) -> None:
+    """Moments, lives and homes of what some steps compute."""
+    readers: dict[ir.Node, set[Step | None]] = {}
+    for step in steps:
+        for inner in _all_steps([step]):
+            more = [based(x) for x in (*inner.scan.carries, *inner.scan.results)] if isinstance(inner, Loop) else []
+            for a in (*reads_of(inner), *more):
+                readers.setdefault(a, set()).add(step)
+    ends = [*planner.results.values(), *((*loops[-1].scan.carries, *loops[-1].scan.results) if loops else ())]
+    for x in ends:
+        readers.setdefault(based(x), set()).add(None)
+    for step in steps:
+        now = planner.time
+        planner.time += 1
+        for a in reads_of(step):
+            _read(planner, a, now, loops)
+        match step:
+            case Region():
+                outside: set[ir.Node] = {x for x in step.nodes if readers.get(x, set()) - {step}}
+                for node in stored(step, outside):
+                    _computed(planner, node, now, loops)
+            case Call():
+                for value in _values(planner, step.node):
+                    _computed(planner, value, now, loops)
+            case Loop():
+                _loop(planner, step, now, loops)
+
+
+def _all_steps(steps: list[Step]) -> list[Step]:
+    found: list[Step] = []
+    stack = list(steps)
+    while stack:
+        step = stack.pop()
+        found.append(step)
+        if isinstance(step, Loop):
+            stack += step.steps
+    return found
+
+
+def _values(planner: Planner, node: ir.Node) -> list[ir.Node]:
+    return [node] if isinstance(node, ir.Scatter) else [*planner.parts.get(node, {}).values()]
+
+
+def _computed(planner: Planner, node: ir.Node, now: int, loops: tuple[Loop, ...]) -> None:
+    planner.around[node] = loops
+    planner.lives.setdefault(node, Life(now, now))
+    planner.plan.homes.setdefault(node, Slot(-1))
+
+
+def _read(planner: Planner, node: ir.Node, now: int, loops: tuple[Loop, ...]) -> None:
+    """Note that a value is read at a moment; one from outside of a loop is read until the loop ends."""
+    if isinstance(node, ir.Step):
+        return
+    home = planner.around.get(node)
+    if home is None:
+        return
+    for loop in loops[len(home) : len(home) + 1]:
+        now = max(now, planner.spans[loop][1])
+    if node in planner.lives:
+        planner.lives[node].last = max(planner.lives[node].last, now)
+    if isinstance(node, ir.Part) and isinstance(node.of, ir.Scan) and node.number >= len(node.of.results):
+        j = node.number - len(node.of.results)
+        for key in (("first", node.of, j), ("second", node.of, j)):
+            if key in planner.lives:
+                planner.lives[key].last = max(planner.lives[key].last, now)
+        # the pointer may lead to the start, or into a stack
+        _read(planner, based(node.of.starts[j]), now, loops)
+        target = planner.plan.homes.get(resolved(node.of.carries[j]))
+        if isinstance(target, Stacked) and target.part in planner.lives:
+            planner.lives[target.part].last = max(planner.lives[target.part].last, now)
+
+
+def _length(steps: list[Step]) -> int:
+    return sum(1 + (1 + _length(x.steps) if isinstance(x, Loop) else 0) for x in steps)
+
+
+def _loop(planner: Planner, loop: Loop, now: int, loops: tuple[Loop, ...]) -> None:
+    scan, plan = loop.scan, planner.plan
+    end = now + 1 + _length(loop.steps)
+    planner.spans[loop] = now, end
+    parts = planner.parts.get(scan, {})
+    inner = {x for step in loop.steps for x in _nodes(step)}
+    inner |= {x for step in loop.steps if isinstance(step, Call) for x in _values(planner, step.node)}
+    plan.stacked[scan] = []
+    for k, result in enumerate(scan.results):
+        if k not in parts:
+            continue
+        _computed(planner, parts[k], now, loops)
+        planner.lives[parts[k]].last = max(planner.lives[parts[k]].last, end)
+        at = resolved(result)
+        if at in inner and isinstance(at, ir.Comp | ir.Scatter) and at not in plan.homes and at.dtype != "i32":
+            plan.homes[at] = Stacked(parts[k])
+        else:
+            plan.stacked[scan].append((parts[k], at))
+    plan.moves[scan] = []
+    for j, carry in enumerate(scan.carries):
+        at, move = resolved(carry), Move()
+        own = at in inner and isinstance(at, ir.Comp | ir.Scatter)
+        if own and isinstance(plan.homes.get(at), Stacked):
+            pass
+        elif isinstance(at, ir.Step) and at.scan == scan.number and at.kind == "carry" and at.place == j:
+            pass  # it never changes
+        else:
+            move.first, move.second = 0, 0
+            for key in (("first", scan, j), ("second", scan, j)):
+                planner.kept[key] = carry.shape, carry.dtype
+                planner.lives[key] = Life(now, end)
+                planner.around[key] = loops  # type: ignore[index]
+            move.copied = not (own and at not in plan.homes)
+            if not move.copied:
+                plan.homes[at] = Carry(scan, j)
+        _read(planner, based(scan.starts[j]), end, loops)
+        plan.moves[scan].append(move)
+        part = parts.get(len(scan.results) + j)
+        if part is not None:
+            plan.homes[part] = Carry(scan, j) if not isinstance(plan.homes.get(part), Result) else plan.homes[part]
+            plan.homes[part] = Carry(scan, j)
+            planner.around[part] = loops
+            planner.lives.setdefault(part, Life(now, end))
+    _homes(planner, loop.steps, (*loops, loop))
+    for _, at in plan.stacked[scan]:
+        _read(planner, based(at), end, (*loops, loop))
+    for carry in scan.carries:
+        _read(planner, based(carry), end, (*loops, loop))
+    assert planner.time <= end
+    planner.time = end + 1
+
+
+def _slots(planner: Planner) -> None:
+    """Slots for all values that need one, by their lives: what nothing reads any more gives its slot away."""
+    plan = planner.plan
+    keys = [x for x, home in plan.homes.items() if home == Slot(-1)]
+    keys += list(planner.kept)  # type: ignore[arg-type]
+    free: list[int] = []  # the moment from which on each slot is free
+    sizes: list[float] = []
+    for key in sorted(keys, key=lambda x: planner.lives[x].first):
+        life = planner.lives[key]
+        shape, dtype = planner.kept.get(key) or (key.shape, key.dtype)  # type: ignore[union-attr]
+        size = BYTES.get(dtype, 4.0) * _count(shape)
+        fitting = [k for k, when in enumerate(free) if when < life.first]
+        if fitting:
+            slot = min(fitting, key=lambda k: (abs(sizes[k] - size), k))
+            free[slot], sizes[slot] = life.last, max(sizes[slot], size)
+        else:
+            slot = len(free)
+            free.append(life.last)
+            sizes.append(size)
+            plan.slots.append([])
+        plan.slots[slot].append(key if key not in planner.kept else (shape, dtype))
+        if key in planner.kept:
+            kind, scan, j = key  # type: ignore[misc]
+            setattr(plan.moves[scan][j], kind, slot)
+        else:
+            plan.homes[key] = Slot(slot)
+
+
+def _count(shape: Shape) -> float:
+    total = 1.0
+    for size in shape:
+        total *= max(1.0, estimate(size))
+    return total
