@@ -1,0 +1,478 @@
+"""One entry as C text: a struct of pointers, the layout of its workspace, a function for each step, its body."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dslc.backends.c.calls import call_lines, pieces
+from dslc.backends.c.interface import Entry, Field
+from dslc.backends.c.kernel import Kernel
+from dslc.backends.c.region import COLUMNS, ROWS, WORTH, ProductText, region_lines
+from dslc.backends.c.text import Names, Types, identifier
+
+from dslc.ir import nodes as ir
+from dslc.ir.naming import name_of
+from dslc.schedule.form import Call, Loop, Product, Region, Step
+from dslc.schedule.plan import Carry, Plan, Result, Slot, Stacked, based
+from dslc.sizes import Size, Symbol, estimate
+
+
+@dataclass
+class EntryText:
+    """What is known while an entry is written."""
+
+    prefix: str
+    interface: Entry
+    steps: list[Step]
+    plan: Plan
+    types: Types
+    #: names of the whole file
+    names: Names
+    #: how the memory of a result is reached from the arguments, and its field
+    results: Mapping[str, tuple[str, Field]]
+    #: the same for inputs, parameters and states
+    inputs: Mapping[ir.Input, tuple[str, Field]]
+    size_fields: Mapping[str, str]
+    #: fields of the frame: type and name
+    fields: dict[str, str] = field(default_factory=dict)
+    counters: dict[int, str] = field(default_factory=dict)
+    values: dict[ir.Node, str] = field(default_factory=dict)
+    carries: dict[tuple[ir.Scan, int], str] = field(default_factory=dict)
+    spare: dict[tuple[ir.Scan, int, str], str] = field(default_factory=dict)
+    functions: list[str] = field(default_factory=list)
+    #: matrices that are packed before a region runs: their fields, and the calls that pack them
+    packs: list[tuple[str, str]] = field(default_factory=list)
+    packed_sizes: dict[str, tuple[Size, Size, str]] = field(default_factory=dict)
+    #: bytes that calls work in, and the functions whose sizes these are
+    scratch: list[tuple[str, Kernel]] = field(default_factory=list)
+    #: can a step fail?
+    fails: bool = False
+    #: inputs that are numbers of the struct of arguments
+    numbers: dict[ir.Input, str] = field(default_factory=dict)
+
+    @property
+    def frame(self) -> str:
+        return f"{self.interface.name}_frame"
+
+    def text(self) -> str:
+        """All functions of the entry."""
+        local = self.names_of_fields = Names({"a"})
+        self.name_counters(self.steps, local)
+        self.name_fields(local)
+        body = Kernel(self, self.names.inner(), "f.")
+        body.names.taken |= {"f"}
+        self.body(body, self.steps)
+        for name, node in self.plan.copies.items():
+            self.copy(body, name, node)
+        if self.scratch:
+            self.fields["scratch"] = "char *"
+        if self.fails:
+            self.fields["error"] = "int32_t *"
+        size_kernel = Kernel(self, self.names.inner(), "f->")
+        layout = self.layout_lines(size_kernel)
+        arguments = f"{self.prefix}_{self.interface.name}_arguments"
+        kind = self.frame
+        lines = [
+            f"// what the functions of {self.interface.name} share",
+            "typedef struct {",
+            f"    const {arguments} *a;",
+            *(f"    {ctype}{name};" for name, ctype in self.fields.items()),
+            f"}} {kind};",
+            "",
+            *"\n\n".join(self.functions).splitlines(),
+            "" if self.functions else None,
+            "// values that are needed one after another share memory",
+            f"static size_t {self.interface.name}_layout({kind} *f, char *w) {{",
+            *size_kernel.declared("\n".join(layout)),
+            "    size_t at = 0;",
+            *layout,
+            "    return at;",
+            "}",
+            "",
+            f"size_t {self.prefix}_{self.interface.name}_workspace(const {arguments} *a) {{",
+            f"    {kind} f = {{.a = a}};",
+            f"    return {self.interface.name}_layout(&f, NULL);",
+            "}",
+            "",
+            f"int32_t {self.prefix}_{self.interface.name}(const {arguments} *a, void *workspace) {{",
+            f"    {kind} f = {{.a = a}};",
+            f"    {self.interface.name}_layout(&f, workspace);",
+            *(["    int32_t error = 0;", "    f.error = &error;"] if self.fails else []),
+            *body.declared(),
+            *body.lines,
+            f"    return {'error' if self.fails else 0};",
+            "}",
+        ]
+        return "\n".join(x for x in lines if x is not None)
+
+    # ---- names
+
+    def wish(self, node: ir.Node) -> str:
+        name = str(getattr(node, "name", "")) or name_of(node)
+        if not name and isinstance(node, ir.Comp):
+            reads = [s.tensor for s in ir.scalars(node.body) if isinstance(s, ir.Read)]
+            of = next((str(x.name) for x in reads if getattr(x, "name", "")), "")
+            word = node.op or (node.body.name if isinstance(node.body, ir.Op) and node.body.name.isidentifier() else "")
+            name = f"{word}_{of}" if word and of else of or word
+        return name or "value"
+
+    def shown(self, comment: str, width: int) -> str:
+        text = comment.replace("\\", "/").replace("*/", "* /")
+        return text if len(text) <= width else text[: width - 4] + " ..."
+
+    def name_counters(self, steps: Sequence[Step], local: Names) -> None:
+        for step in steps:
+            if isinstance(step, Loop):
+                name = local.fresh(ir.counter_of(step.scan))
+                self.counters[step.scan.number] = name
+                self.fields[name] = "int64_t "
+                self.name_counters(step.steps, local)
+
+    def name_fields(self, local: Names) -> None:
+        for node, home in self.plan.homes.items():
+            if isinstance(home, Slot):
+                name = local.fresh(self.wish(node) + ("_all" if self.is_stack(node) else ""))
+                self.values[node] = name
+                self.fields[name] = f"{self.element_type(node)} *"
+            elif isinstance(home, Carry) and (home.scan, home.number) not in self.carries:
+                self.name_carry(home.scan, home.number, local)
+        for scan, moves in self.plan.moves.items():
+            for j, move in enumerate(moves):
+                if (scan, j) not in self.carries:
+                    self.name_carry(scan, j, local)
+                for kind in ("first", "second"):
+                    if getattr(move, kind) is not None:
+                        name = local.fresh(f"{self.carries[scan, j]}_{'next' if kind == 'second' else 'start'}")
+                        self.spare[scan, j, kind] = name
+                        self.fields[name] = f"{self.types.of(scan.carries[j].dtype)} *"
+
+    def name_carry(self, scan: ir.Scan, number: int, local: Names) -> None:
+        steps = [x for x in ir.inside(scan)[0] if isinstance(x, ir.Step)]
+        own = [x.name for x in steps if x.scan == scan.number and x.kind == "carry" and x.place == number]
+        name = local.fresh((own[0] if own else "") or self.wish(scan.carries[number]) or "carry")
+        self.carries[scan, number] = name
+        ctype = self.input_type(scan.starts[number]) if False else self.types.of(scan.carries[number].dtype)
+        self.fields[name] = f"const {ctype} *"
+
+    def is_stack(self, node: ir.Node) -> bool:
+        return isinstance(node, ir.Part) and isinstance(node.of, ir.Scan)
+
+    # ---- memory
+
+    def element_type(self, node: ir.Node) -> str:
+        """The type of the elements of an array."""
+        if isinstance(node, ir.Input):
+            return self.input_type(node)
+        home = self.plan.homes.get(node)
+        if isinstance(home, Result):
+            return c_type(self.results[home.name][1].dtype)
+        return self.types.of(node.dtype)  # type: ignore[union-attr]
+
+    def input_type(self, node: ir.Node) -> str:
+        assert isinstance(node, ir.Input)
+        return c_type(self.inputs[node][1].dtype)
+
+    def table_axes(self, node: ir.Node) -> int:
+        """How many first axes of a value lead to separate arrays: those of its layers."""
+        node = based(node)
+        if isinstance(node, ir.Input):
+            return len(self.inputs[node][1].layers)
+        home = self.plan.homes.get(node)
+        return len(self.results[home.name][1].layers) if isinstance(home, Result) else 0
+
+    def table_address(self, node: ir.Node, kernel: Kernel) -> str:
+        node = based(node)
+        if isinstance(node, ir.Input):
+            return f"{kernel.frame}{self.inputs[node][0]}"
+        home = self.plan.homes[node]
+        assert isinstance(home, Result)
+        return f"{kernel.frame}{self.results[home.name][0]}"
+
+    def address(self, node: ir.Node, kernel: Kernel) -> str:
+        """Where a value lies, as text."""
+        if isinstance(node, ir.Input):
+            return f"{kernel.frame}{self.inputs[node][0]}"
+        if isinstance(node, ir.Step):
+            scan = next(s for s, _ in self.carries if s.number == node.scan)
+            return f"{kernel.frame}{self.carries[scan, node.place]}"
+        match self.plan.homes[node]:
+            case Slot():
+                return f"{kernel.frame}{self.values[node]}"
+            case Result(name):
+                return f"{kernel.frame}{self.results[name][0]}"
+            case Carry(scan=scan, number=j):
+                if isinstance(node, ir.Part):
+                    return f"{kernel.frame}{self.carries[scan, j]}"
+                return f"{kernel.frame}{self.spare[scan, j, 'second']}"
+            case Stacked(part=part):
+                return self.entry_of_stack(part, kernel)
+        raise AssertionError(node)
+
+    def entry_of_stack(self, part: ir.Part, kernel: Kernel) -> str:
+        """The place of a step in the stack of the results of a scan."""
+        assert isinstance(part.of, ir.Scan)
+        counter = kernel.counter(ir.Step("number", part.of.number, 0, "i64", ()))
+        base = self.address(part, kernel)
+        if self.table_axes(part):
+            return f"{base}[{counter}]"
+        size: Size = 1
+        for s in part.shape[1:]:
+            size = size * s
+        far = kernel.size(size)
+        return f"{base} + {counter}" + ("" if far == "1" else f" * ({far})")
+
+    # ---- the workspace
+
+    def layout_lines(self, kernel: Kernel) -> list[str]:
+        lines: list[str] = []
+        if self.scratch:
+            most = ""
+            for size, inner in self.scratch:
+                text = size
+                for symbol, name in inner.sizes.items():
+                    text = re.sub(rf"\b{name}\b", kernel.symbol(Symbol(symbol)), text)
+                most = f"larger({most}, {text})" if most else text
+            lines.append(f"    f->scratch = taken(w, &at, {most});")
+        for name, (K, N, suffix) in self.packed_sizes.items():
+            size = f"sizeof *f->{name} * packed_size{suffix}({kernel.size(K)}, {kernel.size(N)})"
+            lines.append(f"    f->{name} = taken(w, &at, {size});")
+        owners: dict[int, list[str]] = {}
+        sizes: dict[int, list[str]] = {}
+        for node, home in self.plan.homes.items():
+            if isinstance(home, Slot):
+                owners.setdefault(home.number, []).append(self.values[node])
+                sizes.setdefault(home.number, []).append(self.bytes(node.shape, self.element_type(node), kernel))  # type: ignore[union-attr]
+        for (scan, j, kind), name in self.spare.items():
+            slot = getattr(self.plan.moves[scan][j], kind)
+            owners.setdefault(slot, []).append(name)
+            carry = scan.carries[j]
+            sizes.setdefault(slot, []).append(self.bytes(carry.shape, self.types.of(carry.dtype), kernel))
+        for slot in sorted(owners):
+            different = list(dict.fromkeys(sizes[slot]))
+            size = different[0]
+            for other in different[1:]:
+                size = f"larger({size}, {other})"
+            names = owners[slot]
+            lines.append(f"    {' = '.join(f'f->{x}' for x in names[:1])} = taken(w, &at, {size});")
+            lines += [f"    f->{x} = (void *)f->{names[0]};" for x in names[1:]]
+        return lines
+
+    def bytes(self, shape: Sequence[Size], ctype: str, kernel: Kernel) -> str:
+        count: Size = 1
+        for s in shape:
+            count = count * s
+        text = kernel.size(count)
+        return f"sizeof({ctype})" if text == "1" else f"sizeof({ctype}) * ({text})"
+
+    # ---- steps
+
+    def rows(self, region: Region) -> int:
+        """Rows that a region takes at once."""
+        if any(isinstance(x, Product) for x in region.items):
+            return ROWS
+        return max(1, int(WORTH // self.work(region)))
+
+    def work(self, region: Region) -> float:
+        most = 1.0
+        for node in region.nodes:
+            count = 1.0
+            for size in (*node.shape[region.depth :], *node.reduced):
+                count *= max(1.0, estimate(size))
+            most = max(most, count)
+        return most
+
+    def grain(self, region: Region) -> int:
+        if any(not isinstance(x, Product) and x.kind == "columns" for x in region.items):
+            return COLUMNS
+        if any(isinstance(x, Product) and x.rows + 1 == region.depth for x in region.items):
+            return ROWS
+        return max(1, int(WORTH // self.work(region)))
+
+    def body(self, kernel: Kernel, steps: Sequence[Step]) -> None:
+        for step in steps:
+            match step:
+                case Region():
+                    self.region(kernel, step)
+                case Call():
+                    self.call(kernel, step)
+                case Loop():
+                    self.loop(kernel, step)
+
+    def region(self, kernel: Kernel, region: Region) -> None:
+        self.packs = []
+        named = [x for x in region.nodes if x.name and x in self.plan.homes] or region.nodes
+        wish = f"{self.interface.name}_{self.wish(named[-1])}"
+        name = self.names.fresh(wish)
+        inner = Kernel(self, self.names.inner(), written={x for x in region.nodes if x in self.plan.homes})
+        region_lines(inner, region)
+        head = [
+            f"static void {name}(void *context, long begin, long end) {{",
+            f"    const {self.frame} *f = context;",
+        ]
+        if not region.depth:
+            head.append("    (void)begin, (void)end;")
+        self.functions.append("\n".join([*head, *inner.declared(), *inner.lines, "}"]))
+        if not region.depth:
+            kernel.line(f"{name}(&f, 0, 1);")
+            return
+        if self.packs:
+            self.packing(kernel, inner, name)
+        count: Size = 1
+        for s in region.sizes:
+            count = count * s
+        kernel.line(f"parallel({name}, &f, {kernel.size(count)}, {self.grain(region)});")
+
+    def packed(
+        self, kernel: Kernel, product: ProductText, b: str, N: str, K: str, bk: str, bj: str, suffix: str
+    ) -> str:
+        """The name of the right side of a product in panels, packed once before the region runs."""
+        node = product.node
+        name = self.names_of_fields.fresh(f"{self.wish(product.product.right.tensor)}_packed")
+        ctype = self.types.of(node.dtype)
+        self.fields[name] = f"{ctype} *"
+        inner = len(node.shape)
+        rows = next(k for k in product.inner()[:1])
+        self.packed_sizes[name] = (node.reduced[rows - inner], node.shape[product.product.columns], suffix)
+        self.packs.append((name, f"pack{suffix}({K}, {N}, {b}, {bk}, {bj}, f->{name});"))
+        local = kernel.names.fresh(name)
+        kernel.head[local] = f"const {ctype} *{local} = f->{name};"
+        return local
+
+    def packing(self, kernel: Kernel, inner: Kernel, name: str) -> None:
+        """Pack the matrices of a region, each on one thread."""
+        title = self.names.fresh(f"{name}_packed")
+        lines = [
+            f"static void {title}(void *context, long begin, long end) {{",
+            f"    const {self.frame} *f = context;",
+        ]
+        lines += inner.declared("\n".join(call for _, call in self.packs))
+        for k, (_, call) in enumerate(self.packs):
+            lines.append(f"    if (begin <= {k} && {k} < end) {call}")
+        self.functions.append("\n".join([*lines, "}"]))
+        kernel.line(f"parallel({title}, &f, {len(self.packs)}, 1);")
+
+    def call(self, kernel: Kernel, step: Call) -> None:
+        name = self.names.fresh(f"{self.interface.name}_{self.wish(step.node)}")
+        inner = Kernel(self, self.names.inner(), written=self.values_of(step.node))
+        call_lines(inner, step.node)
+        cut = pieces(kernel, step.node)
+        head = [
+            f"static void {name}(void *context, long begin, long end) {{",
+            f"    const {self.frame} *f = context;",
+        ]
+        if cut is None:
+            head.append("    (void)begin, (void)end;")
+        self.functions.append("\n".join([*head, *inner.declared(), *inner.lines, "}"]))
+        if cut is None:
+            kernel.line(f"{name}(&f, 0, 1);")
+        else:
+            kernel.line(f"parallel({name}, &f, {cut[0]}, {cut[1]});")
+
+    def values_of(self, node: ir.Node) -> set[ir.Node]:
+        return {x for x in self.plan.homes if x is node or (isinstance(x, ir.Part) and x.of is node)}
+
+    def loop(self, kernel: Kernel, loop: Loop) -> None:
+        scan, plan = loop.scan, self.plan
+        step = ir.Step("number", scan.number, 0, "i64", ())
+        counter = f"f.{self.counters[scan.number]}"
+        kernel.comment(scan.span)
+        moves = plan.moves[scan]
+        for j, move in enumerate(moves):
+            start, name = self.start(kernel, scan.starts[j]), self.carries[scan, j]
+            if move.first is not None:
+                own = self.spare[scan, j, "first"]
+                kernel.line(f"{copied(f'f.{own}', start, scan.carries[j], self, kernel, scan.starts[j])}")
+                kernel.line(f"f.{name} = f.{own};")
+            else:
+                kernel.line(f"f.{name} = {start};")
+        length = kernel.size(scan.length)
+        if scan.reverse:
+            kernel.open(f"for ({counter} = {length} - 1; {counter} >= 0; {counter}--) {{")
+        else:
+            kernel.open(f"for ({counter} = 0; {counter} < {length}; {counter}++) {{")
+        inside = Kernel(self, kernel.names.inner(), "f.", indent=kernel.indent)
+        inside.sizes, inside.head = kernel.sizes, kernel.head
+        before = len(kernel.head)
+        self.body(inside, loop.steps)
+        ends: list[str] = []
+        pointers = Kernel(self, inside.names, "f.", indent=kernel.indent)
+        pointers.sizes, pointers.head = kernel.sizes, kernel.head
+        pointers.counters = {**kernel.counters}
+        for number, name in self.counters.items():
+            pointers.counters[number] = f"f.{name}"
+        for part, node in plan.stacked[scan]:
+            target = self.entry_of_stack(part, pointers)
+            ends.append(copied(target, self.start(pointers, node), node, self, pointers, node, part))
+        swaps: list[str] = []
+        for j, move in enumerate(moves):
+            name, node = self.carries[scan, j], scan.carries[j]
+            if move.second is not None:
+                other = self.spare[scan, j, "second"]
+                if move.copied:
+                    ends.append(copied(f"f.{other}", self.start(pointers, node), node, self, pointers, node))
+                old = self.names.inner().fresh("before")
+                ctype = self.types.of(node.dtype)
+                swaps.append(f"{{ {ctype} *{old} = ({ctype} *)f.{name}; f.{name} = f.{other}; f.{other} = {old}; }}")
+            elif not isinstance(based(node), ir.Step):
+                swaps.append(f"f.{name} = {self.start(pointers, node)};")
+        for line in (*inside.lines, *("    " * kernel.indent + x for x in (*ends, *swaps))):
+            kernel.lines.append(line)
+        kernel.close()
+        del before, step
+
+    def start(self, kernel: Kernel, node: ir.Node) -> str:
+        """The address of a value, in the body of the entry."""
+        return self.address(based(node), kernel)
+
+    def copy(self, kernel: Kernel, name: str, node: ir.Node) -> None:
+        """A result whose value lies elsewhere."""
+        access, target = self.results[name]
+        at = based(node)
+        if target.layers:
+            count: Size = 1
+            for s in node.shape[len(target.layers) :]:  # type: ignore[union-attr]
+                count = count * s
+            number = 1
+            for n in target.layers:
+                number *= n
+            size = kernel.size(count)
+            source = self.address(at, kernel)
+            if self.table_axes(at):
+                kernel.line(
+                    f"for (long l = 0; l < {number}; l++)"
+                    f" memcpy(f.{access}[l], {source}[l], sizeof **{source} * ({size}));"
+                )
+            else:
+                kernel.line(f"for (long l = 0; l < {number}; l++)")
+                kernel.line(f"    memcpy(f.{access}[l], {source} + l * ({size}), sizeof *{source} * ({size}));")
+            return
+        kernel.line(
+            copied(f"f.{access}", self.address(at, kernel), node, self, kernel, node, ctype=c_type(target.dtype))
+        )
+
+
+def copied(
+    target: str, source: str, node: ir.Node, entry: EntryText, kernel: Kernel, given: ir.Node,
+    part: ir.Node | None = None, ctype: str | None = None,
+) -> str:  # fmt: skip
+    """The statement that copies a value, in another type if need be."""
+    count: Size = 1
+    for s in node.shape:  # type: ignore[union-attr]
+        count = count * s
+    size = kernel.size(count)
+    wanted = ctype or (entry.element_type(part) if part is not None else entry.types.of(node.dtype))  # type: ignore[union-attr]
+    found = entry.element_type(based(given)) if not isinstance(based(given), ir.Step) else entry.types.of(given.dtype)  # type: ignore[union-attr]
+    if wanted == found:
+        return f"memcpy({target}, {source}, sizeof({wanted}) * ({size}));"
+    return f"for (long i = 0; i < {size}; i++) ({target})[i] = ({wanted})({source})[i];"
+
+
+def c_type(dtype: str) -> str:
+    """The type of the elements of an array that the caller hands over."""
+    return {"f16": "_Float16", "bf16": "uint16_t", "f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t",
+            "bool": "uint8_t"}[dtype]  # fmt: skip
+
+
+__all__ = ["EntryText", "c_type", "identifier"]

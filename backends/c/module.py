@@ -1,0 +1,187 @@
+"""A whole C file as text, and what it offers."""
+
+from __future__ import annotations
+
+from dslc.backends.c.calls import FAILURES
+from dslc.backends.c.entry import EntryText
+from dslc.backends.c.header import comment, declarations
+from dslc.backends.c.interface import Entry, Field, Interface, Table
+from dslc.backends.c.runtime import closure, used
+from dslc.backends.c.text import CannotLower, Names, Types, identifier
+from dslc.backends.c.update import update_entry, update_text
+
+from dslc.builder.build import Unit
+from dslc.ir import nodes as ir
+from dslc.ir.interning import within
+from dslc.kernels.constants import normalised, unscaled
+from dslc.kernels.contract import contracted
+from dslc.kernels.exchange import exchanged
+from dslc.kernels.inline import inlined
+from dslc.kernels.recompute import recompute
+from dslc.kernels.sink import sunk
+from dslc.passes.merge_scans import merge_read
+from dslc.passes.transform import Outputs, Pass, everything, run_passes
+from dslc.pipeline import GRADIENT, STATE
+from dslc.program import Entry as ProgramEntry
+from dslc.program import Program, Update
+from dslc.schedule.group import scheduled
+from dslc.schedule.plan import planned
+
+#: what C needs of a program, after the passes of `dslc/pipeline.py`
+PASSES: dict[str, Pass] = {
+    "join scans": merge_read,
+    "place constants": normalised,
+    "read multiples": unscaled,
+    "contract": contracted,
+    "exchange sums": exchanged,
+    "recompute": recompute,
+    "sink sums": sunk,
+    "join scans again": merge_read,
+    "contract again": contracted,
+    "inline": inlined,
+    "place constants at last": normalised,
+}
+
+
+def prepared(outputs: Outputs) -> dict[str, ir.Tensor]:
+    return run_passes(outputs, PASSES, [])
+
+
+def c_file(program: Program, name: str, source: str, dtype: str) -> tuple[str, Interface]:
+    """The text of the C file of a model, and what it offers."""
+    prefix = identifier(name)
+    made = FileText(prefix, Types(dtype))
+    entries: list[tuple[str, ProgramEntry | None]] = [("forward", program.forward)]
+    if program.train is not None:
+        entries += [("loss_grad_metrics", program.gradient), ("evaluate", program.evaluation)]
+    for title, entry in entries:
+        if entry is not None:
+            made.entry(title, entry)
+    if program.update is not None:
+        made.update(program.update)
+    interface = made.interface()
+    return made.text(program, source, interface), interface
+
+
+class FileText:
+    """The text of a C file, entry by entry."""
+
+    def __init__(self, prefix: str, types: Types) -> None:
+        self.prefix = prefix
+        self.types = types
+        self.params: dict[str, Field] = {}
+        self.states: dict[str, Field] = {}
+        self.param_names, self.state_names = Names(), Names()
+        self.entries: list[Entry] = []
+        self.parts: list[str] = []
+        self.names = Names({"parallel", "taken", "larger", prefix})
+
+    def entry(self, title: str, given: ProgramEntry) -> None:
+        with given.open() as lowered:
+            unit = lowered.unit
+            self.tables(unit)
+            outputs = prepared(lowered.outputs)
+            unit_inputs = {x.name: x for x in everything(outputs) if isinstance(x, ir.Input)}
+            self.refuse(outputs)
+            names = Names({"params", "state", "seed", "grads", "next"})
+            inputs = {q: x for q, x in unit.inputs.items() if x.role == "input"}
+            symbols = list(dict.fromkeys(
+                s for x in inputs.values() for n in x.shape for s in sorted(
+                    getattr(n, "free_symbols", ()), key=lambda s: s.name)))  # fmt: skip
+            sizes = {s.name: names.fresh(s.name) for s in symbols}
+            fields = {q: Field(q, names.fresh(q), self.types.kept(x.dtype), x.shape) for q, x in inputs.items()}
+            access: dict[ir.Input, tuple[str, Field]] = {}
+            for q, x in unit_inputs.items():
+                if q in fields:
+                    access[x] = f"a->{fields[q].field}", fields[q]
+                elif q in self.params:
+                    access[x] = f"a->params->{self.params[q].field}", self.params[q]
+                else:
+                    access[x] = f"a->state->{self.states[q].field}", self.states[q]
+            results: dict[str, tuple[str, Field]] = {}
+            given_results: list[Field] = []
+            grads = nexts = False
+            for key, y in outputs.items():
+                if key.startswith(GRADIENT) and key.removeprefix(GRADIENT) in self.params:
+                    own = self.params[key.removeprefix(GRADIENT)]
+                    results[key] = f"a->grads->{own.field}", own
+                    grads = True
+                elif key.startswith(STATE):
+                    own = self.states[key.removeprefix(STATE)]
+                    results[key] = f"a->next->{own.field}", own
+                    nexts = True
+                else:
+                    wish = f"d_{key.removeprefix(GRADIENT)}" if key.startswith(GRADIENT) else key
+                    own = Field(key, names.fresh(wish, f"{wish}_result"), self.types.kept(y.dtype), y.shape)
+                    given_results.append(own)
+                    results[key] = f"a->{own.field}", own
+            random = any(
+                isinstance(s, ir.Rand) for x in everything(outputs) for b in ir.bodies(x) for s in ir.scalars(b)
+            )
+            reads = [Table("params", "params")] if unit.params else []
+            reads += [Table("state", "state")] if unit.states else []
+            writes = [Table("grads", "params")] if grads else []
+            writes += [Table("next", "state")] if nexts else []
+            entry = Entry(title, tuple(sizes.values()), (), tuple(fields.values()), tuple(reads), random,
+                          tuple(given_results), tuple(writes))  # fmt: skip
+            steps = scheduled(list(outputs.values()))
+            plan = planned(steps, outputs)
+            text = EntryText(self.prefix, entry, steps, plan, self.types, self.names, results, access, sizes)
+            self.parts.append(text.text())
+            self.entries.append(entry)
+
+    def update(self, update: Update) -> None:
+        with within(update.table):
+            names = Names({"params", "grads"})
+            entry, fields = update_entry(update, names)
+            self.parts.append(update_text(self.prefix, update, self.types, self.names, self.params, entry, fields))
+            self.entries.append(entry)
+
+    def refuse(self, outputs: Outputs) -> None:
+        for node in everything(outputs):
+            for dtype in (getattr(node, "dtype", ""), *getattr(node, "dtypes", ())):
+                if dtype in ("f16", "bf16"):
+                    raise CannotLower(f"the dtype {dtype}", node)
+
+    def tables(self, unit: Unit) -> None:
+        for path, declaration in unit.params.items():
+            if path not in self.params:
+                self.params[path] = self.table_field(unit, path, declaration.tensor, self.param_names)
+        for path, state in unit.states.items():
+            if path not in self.states:
+                self.states[path] = self.table_field(unit, path, state.tensor, self.state_names)
+
+    def table_field(self, unit: Unit, path: str, tensor: object, names: Names) -> Field:
+        layers = tuple(count for _, count in unit.layers.get(path, ()))
+        dtype = self.types.kept(tensor.dtype)  # type: ignore[attr-defined]
+        return Field(path, names.fresh(path), dtype, tuple(tensor.shape), layers)  # type: ignore[attr-defined]
+
+    def interface(self) -> Interface:
+        return Interface(
+            self.prefix, tuple(self.params.values()), tuple(self.states.values()), tuple(self.entries), FAILURES
+        )
+
+    def text(self, program: Program, source: str, interface: Interface) -> str:
+        body = "\n\n\n".join(self.parts)
+        runtime = "\n\n".join(closure({*used(body), "threads"}))
+        messages = ", ".join(f'"{x}"' for x in FAILURES)
+        exported = EXPORTED.replace("PREFIX", self.prefix).replace("MESSAGES", messages)
+        title = f"// {comment(program.model.name)}, compiled by dslc from {comment(source)}"
+        told = declarations(interface).strip()
+        return "\n\n".join([title, PREAMBLE.strip(), told, runtime, body, exported.strip()]) + "\n"
+
+
+PREAMBLE = """#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+"""
+
+EXPORTED = """
+const char *PREFIX_message(int32_t code) {
+    static const char *messages[] = {MESSAGES};
+    return code >= 0 && code < (int32_t)(sizeof messages / sizeof *messages) ? messages[code] : "unknown code";
+}
+
+void PREFIX_threads(int count) { threads(count); }
+"""

@@ -1,0 +1,644 @@
+"""Regions as C functions: loops over a piece of the parallel axes, with passes and matrix products inside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dslc.backends.c.formula import Formula
+from dslc.backends.c.kernel import Kernel
+from dslc.backends.c.text import bare, factor
+
+from dslc.dtypes import is_float
+from dslc.ir import nodes as ir
+from dslc.schedule.form import Item, Pass, Product, Region
+from dslc.schedule.group import along_result
+from dslc.schedule.products import stride
+from dslc.sizes import Size, estimate
+
+#: rows that a matrix product takes at once
+ROWS = 32
+#: about so many entries are worth waking a thread for
+WORTH = 8192
+#: columns that a thread sums up
+COLUMNS = 64
+
+LETTERS = "ijkmpqruvwxyzabcdegh"
+
+
+def index_names(nodes: Sequence[ir.Comp], count: int, kernel: Kernel) -> dict[int, str]:
+    """What the variables of some nodes are called: as the spec does in front of an equation, or by letters."""
+    found: dict[int, str] = {}
+    for node in nodes:
+        span = node.span
+        if not span.source.text or span.derived:
+            continue
+        m = re.match(r"\s*[A-Za-z_]\w*\s*\[([^\]]*)\]\s*(?:\+|\*|max|min)?=(?!=)", span.source.line(span.line))
+        names = [x.strip().split(":")[0] for x in m[1].split(",")] if m else []
+        if len(names) == len(node.shape) and all(re.fullmatch(r"[a-z]\w{0,7}", x) for x in names):
+            for k, name in enumerate(names):
+                found.setdefault(k, name)
+            break
+    out: dict[int, str] = {}
+    letters = [x for x in LETTERS if x not in found.values()]
+    for k in range(count):
+        out[k] = kernel.names.fresh(found[k]) if k in found else kernel.names.fresh(*letters)
+    return out
+
+
+def region_lines(kernel: Kernel, region: Region) -> None:
+    """The body of the function of a region, for the piece of its flattened parallel axes from `begin` to `end`."""
+    RegionText(kernel, region).write()
+
+
+class RegionText:
+    """The text of one region."""
+
+    def __init__(self, kernel: Kernel, region: Region) -> None:
+        self.kernel = kernel
+        self.region = region
+        self.depth = region.depth
+        self.names = index_names(region.nodes, self.depth, kernel) if self.depth else {}
+        self.row = self.names[0] if self.depth == 1 else kernel.names.fresh("row") if self.depth else ""
+
+    def write(self) -> None:
+        kernel, region = self.kernel, self.region
+        groups = grouped(region.items)
+        several = len(groups) > 1 and self.depth > 0
+        self.first, self.end = "begin", "end"
+        if several:
+            self.first, self.end = kernel.names.fresh("first"), kernel.names.fresh("stop")
+            rows = kernel.entry.rows(region)
+            kernel.open(f"for (long {self.first} = begin; {self.first} < end; {self.first} += {rows}) {{")
+            kernel.line(f"const long {self.end} = {self.first} + {rows} < end ? {self.first} + {rows} : end;")
+        for group in groups:
+            if isinstance(group, Product):
+                ProductText(self, group).write()
+            elif len(group) == 1 and group[0].kind == "columns":
+                self.columns(group[0])
+            else:
+                self.rows(group)
+        if several:
+            kernel.close()
+
+    # ---- rows
+
+    def rows(self, passes: list[Pass]) -> None:
+        """A loop over rows with passes in it."""
+        kernel = self.kernel
+        registers: dict[ir.Node, tuple[str, int]] = {}
+        flat = all(p.kind == "map" and not p.extra for p in passes)
+        if self.depth:
+            if flat and self.depth == 1 and self.simple(passes):
+                kernel.line("#pragma omp simd")
+            kernel.comment(passes[0].members[0].span)
+            kernel.open(f"for (long {self.row} = {self.first}; {self.row} < {self.end}; {self.row}++) {{")
+            self.indices()
+        for p in passes:
+            PassText(self, p, registers).write()
+        if self.depth:
+            kernel.close()
+
+    def simple(self, passes: list[Pass]) -> bool:
+        return not any(isinstance(s, ir.Rand) for p in passes for m in p.members for s in ir.scalars(m.body))
+
+    def indices(self) -> None:
+        """The indices of a row from its number."""
+        if self.depth < 2:
+            return
+        kernel, sizes = self.kernel, self.region.sizes
+        rest = self.row
+        for k in reversed(range(1, self.depth)):
+            extent = factor(kernel.size(sizes[k]))
+            kernel.line(f"const long {self.names[k]} = {rest} % {extent};")
+            rest = f"{rest} / {extent}"
+        kernel.line(f"const long {self.names[0]} = {rest};")
+
+    def columns(self, p: Pass) -> None:
+        """Sums over all but the parallel axis, along which they run."""
+        kernel = self.kernel
+        (node,) = p.members
+        names = {0: self.row} | {1 + k: kernel.names.fresh(x) for k, x in enumerate(LETTERS[: len(p.extra)])}
+        target = kernel.pointer(node)
+        kernel.comment(node.span)
+        kernel.line("#pragma omp simd")
+        kernel.line(f"for (long {self.row} = {self.first}; {self.row} < {self.end}; {self.row}++)")
+        kernel.line(f"    {target}[{self.row}] = {neutral(node, kernel)};")
+        lines: list[list[str]] = [[] for _ in range(len(p.extra) + 2)]
+        levels = {1 + k: 1 + k for k in range(len(p.extra))} | {0: len(p.extra) + 1}
+        formula = Formula(kernel, names, levels, (*node.shape, *node.reduced), lines)
+        formula.add([node.body])
+        text = formula.text(node.body)
+        for line in lines[0]:
+            kernel.line(line)
+        for k, size in enumerate(p.extra):
+            name = names[1 + k]
+            kernel.open(f"for (long {name} = 0; {name} < {kernel.size(size)}; {name}++) {{")
+            for line in lines[1 + k]:
+                kernel.line(line)
+        kernel.line("#pragma omp simd")
+        kernel.open(f"for (long {self.row} = {self.first}; {self.row} < {self.end}; {self.row}++) {{")
+        for line in lines[-1]:
+            kernel.line(line)
+        kernel.line(combined(node, f"{target}[{self.row}]", text, kernel))
+        kernel.close()
+        for _ in p.extra:
+            kernel.close()
+
+
+def grouped(items: Sequence[Item]) -> list[Product | list[Pass]]:
+    """Passes that share a loop over rows, and products."""
+    found: list[Product | list[Pass]] = []
+    for item in items:
+        if isinstance(item, Product):
+            found.append(item)
+        elif item.kind == "columns" or not found or isinstance(found[-1], Product) or found[-1][0].kind == "columns":
+            found.append([item])
+        else:
+            found[-1].append(item)
+    return found
+
+
+def neutral(node: ir.Comp, kernel: Kernel) -> str:
+    ctype = kernel.types.of(node.dtype)
+    match node.op:
+        case "max":
+            return "INT64_MIN" if ctype == "int64_t" else "0" if ctype == "uint8_t" else "-INFINITY"
+        case "min":
+            return "INT64_MAX" if ctype == "int64_t" else "1" if ctype == "uint8_t" else "INFINITY"
+        case "prod" | "all":
+            return "1"
+    return "0"
+
+
+def combined(node: ir.Comp, target: str, text: str, kernel: Kernel) -> str:
+    """The statement that takes one more value into a reduction."""
+    match node.op:
+        case "sum":
+            return f"{target} += {bare(text)};"
+        case "prod":
+            return f"{target} *= {factor(text)};"
+        case "any":
+            return f"{target} |= {text};"
+        case "all":
+            return f"{target} &= {text};"
+    kind = {"int64_t": "i64", "float": "f32", "double": "f64", "uint8_t": "i64"}[kernel.types.of(node.dtype)]
+    return f"{target} = {LARGEST[node.op or '']}_{kind}({target}, {bare(text)});"
+
+
+#: how loops in vectors take values together
+TOGETHER = {"sum": "+", "prod": "*", "any": "|", "all": "&"}
+LARGEST = {"max": "largest", "min": "smallest"}
+
+
+class PassText:
+    """The text of one pass, inside of the loop over rows."""
+
+    def __init__(self, region: RegionText, p: Pass, registers: dict[ir.Node, tuple[str, int]]) -> None:
+        self.region = region
+        self.kernel = region.kernel
+        self.p = p
+        self.registers = registers
+        self.depth = region.depth
+
+    def write(self) -> None:
+        if self.p.kind == "rows":
+            self.kept_in_memory()
+        else:
+            self.mapped()
+
+    def named(self, nodes: Sequence[ir.Comp], count: int) -> dict[int, str]:
+        """The names of all variables."""
+        names = dict(self.region.names)
+        own = index_names(nodes, 0, self.kernel)
+        del own
+        spec = index_wishes(nodes)
+        for k in range(self.depth, self.depth + count):
+            taken = set(names.values())
+            wishes = [spec[k]] if k in spec else []
+            wishes += [x for x in LETTERS if x not in taken]
+            names[k] = self.kernel.names.fresh(*wishes)
+        return names
+
+    def free(self, names: dict[int, str]) -> None:
+        """Names of loops can be used again behind them."""
+        for k in range(self.depth, len(names)):
+            self.kernel.names.taken.discard(names[k])
+
+    def mapped(self) -> None:
+        kernel, p = self.kernel, self.p
+        count = len(p.extra)
+        names = self.named(p.members, count)
+        lines: list[list[str]] = [[] for _ in range(count + 1)]
+        levels = dict.fromkeys(range(self.depth), 0) | {self.depth + k: k + 1 for k in range(count)}
+        sizes = (*self.region.region.sizes, *p.extra)
+        formula = Formula(kernel, names, levels, sizes, lines, dict(self.registers))
+        for member in p.members:
+            if member.op is None:
+                formula.registers[member] = ("", count)
+        formula.add([m.body for m in p.members])
+        before: list[str] = []
+        after: list[str] = []
+        clauses: dict[str, list[str]] = {}
+        inner = lines[-1]
+        kept = kernel.entry.plan.homes
+        scalar_loops = False
+        read_inside = {s.tensor for m in p.members for s in ir.scalars(m.body) if isinstance(s, ir.Read)}
+        for member in p.members:
+            comment = self.comment(member)
+            if comment:
+                inner.append(comment)
+            text = formula.text(member.body)
+            if member.op is None:
+                text = self.converted(member, text)
+                used = member in read_inside or not count
+                if used and not text.isidentifier():
+                    name = kernel.names.fresh(kernel.wish(member) + ("_here" if count else ""))
+                    inner.append(f"const {kernel.types.of(member.dtype)} {name} = {bare(text)};")
+                    text = name
+                formula.registers[member] = (text, count)
+                if not count:
+                    self.registers[member] = (text, 0)
+                if member in kept:
+                    target = self.target(member, names)
+                    inner.append(f"{target} = {bare(text)};")
+                formula.texts.update(
+                    {
+                        s: text
+                        for m in p.members
+                        for s in ir.scalars(m.body)
+                        if isinstance(s, ir.Read) and s.tensor is member
+                    }
+                )
+                continue
+            ctype = kernel.types.of(member.dtype)
+            name = kernel.names.fresh(kernel.wish(member))
+            if member.op in ("argmax", "argmin"):
+                best = kernel.names.fresh("best", f"best_{name}")
+                value = kernel.types.of(member.body.dtype)
+                start = (
+                    ("-INFINITY" if member.op == "argmax" else "INFINITY")
+                    if value in ("float", "double")
+                    else ("INT64_MIN" if member.op == "argmax" else "INT64_MAX")
+                )
+                before += [f"{value} {best} = {start};", f"int64_t {name} = 0;"]
+                at = kernel.offset(p.extra, [names[self.depth + k] for k in range(count)])
+                sign = ">" if member.op == "argmax" else "<"
+                given = kernel.names.fresh("value")
+                inner.append(f"const {value} {given} = {bare(text)};")
+                inner.append(f"if ({given} {sign} {best} || ({given} != {given} && {best} == {best})) {{")
+                inner += [f"    {best} = {given};", f"    {name} = {at};", "}"]
+                scalar_loops = True
+            else:
+                before.append(f"{ctype} {name} = {neutral(member, kernel)};")
+                inner.append(combined(member, name, text, kernel))
+                kind = {"float": "f32", "double": "f64"}.get(ctype, "i64")
+                together = TOGETHER.get(member.op or "") or f"{LARGEST[member.op or '']}_{kind}"
+                clauses.setdefault(together, []).append(name)
+            self.registers[member] = (name, 0)
+            if member in kept:
+                after.append(f"{self.target(member, names)} = {name};")
+        for line in [*lines[0], *before] if count else lines[0]:
+            kernel.line(line)
+        if count:
+            simd = not scalar_loops and self.region.simple([p])
+            for k, size in enumerate(p.extra):
+                name = names[self.depth + k]
+                if k == count - 1 and simd:
+                    text = "".join(f" reduction({op} : {', '.join(x)})" for op, x in clauses.items())
+                    kernel.line(f"#pragma omp simd{text}")
+                kernel.open(f"for (long {name} = 0; {name} < {kernel.size(size)}; {name}++) {{")
+                for line in lines[k + 1]:
+                    kernel.line(line)
+            for _ in p.extra:
+                kernel.close()
+        for line in after:
+            kernel.line(line)
+        self.free(names)
+
+    def comment(self, node: ir.Comp) -> str:
+        span = node.span
+        if not span.source.text or span.comment == self.kernel.last:
+            return ""
+        self.kernel.last = span.comment
+        return f"// {self.kernel.entry.shown(span.comment, 100)}"
+
+    def converted(self, node: ir.Comp, text: str) -> str:
+        """A value in the dtype that it is kept in."""
+        if node.dtype == node.body.dtype or not is_float(node.body.dtype) or is_float(node.dtype):
+            return text
+        return f"({self.kernel.types.of(node.dtype)}){factor(text)}"
+
+    def target(self, node: ir.Comp, names: dict[int, str]) -> str:
+        """Where a value is stored."""
+        kernel = self.kernel
+        return f"{kernel.pointer(node)}[{self.region_offset(node.shape, names)}]"
+
+    def region_offset(self, shape: Sequence[Size], names: dict[int, str]) -> str:
+        region = self.region
+        if self.depth > 1:
+            positions = [region.row, *(names[k] for k in range(self.depth, len(shape)))]
+            return self.kernel.offset((1, *shape[self.depth :]), positions)
+        return self.kernel.offset(shape, [names[k] for k in range(len(shape))])
+
+    def kept_in_memory(self) -> None:
+        """A reduction with axes of its own: it runs along its last axis, or along what it reduces."""
+        kernel = self.kernel
+        (node,) = self.p.members
+        rank, total = len(node.shape), len(node.shape) + len(node.reduced)
+        names = self.named([node], total - self.depth)
+        sizes = (*node.shape, *node.reduced)
+        beside = along_result(node) and node.op not in ("argmax", "argmin")
+        own = list(range(self.depth, rank))
+        order = [*own[:-1], *range(rank, total), own[-1]] if beside else [*own, *range(rank, total)]
+        lines: list[list[str]] = [[] for _ in range(len(order) + 1)]
+        levels = dict.fromkeys(range(self.depth), 0) | {v: k + 1 for k, v in enumerate(order)}
+        formula = Formula(kernel, names, levels, sizes, lines, dict(self.registers))
+        formula.add([node.body])
+        text = formula.text(node.body)
+        target = self.target(node, names)
+        kernel.comment(node.span)
+        for line in lines[0]:
+            kernel.line(line)
+        opened = 0
+
+        def loop(k: int, pragma: str = "") -> None:
+            nonlocal opened
+            name = names[order[k]]
+            if pragma:
+                kernel.line(pragma)
+            kernel.open(f"for (long {name} = 0; {name} < {kernel.size(sizes[order[k]])}; {name}++) {{")
+            opened += 1
+            for line in lines[k + 1]:
+                kernel.line(line)
+
+        simd = self.region.simple([self.p])
+        if beside:
+            outer = len(own) - 1
+            for k in range(outer):
+                loop(k)
+            last = names[own[-1]]
+            kernel.line("#pragma omp simd")
+            kernel.line(f"for (long {last} = 0; {last} < {kernel.size(sizes[own[-1]])}; {last}++)")
+            kernel.line(f"    {target} = {neutral(node, kernel)};")
+            for k in range(outer, len(order)):
+                loop(k, "#pragma omp simd" if k == len(order) - 1 and simd else "")
+            kernel.line(combined(node, target, text, kernel))
+            for _ in range(opened):
+                kernel.close()
+        else:
+            for k in range(len(own)):
+                loop(k)
+            name = kernel.names.fresh(kernel.wish(node) + "_here")
+            ctype = kernel.types.of(node.dtype)
+            if node.op in ("argmax", "argmin"):
+                best = kernel.names.fresh("best")
+                value = kernel.types.of(node.body.dtype)
+                low = value in ("float", "double")
+                start = (
+                    ("-INFINITY" if low else "INT64_MIN")
+                    if node.op == "argmax"
+                    else ("INFINITY" if low else "INT64_MAX")
+                )
+                kernel.line(f"{value} {best} = {start};")
+                kernel.line(f"int64_t {name} = 0;")
+                for k in range(len(own), len(order)):
+                    loop(k)
+                at = kernel.offset(node.reduced, [names[v] for v in order[len(own) :]])
+                sign = ">" if node.op == "argmax" else "<"
+                given = kernel.names.fresh("value")
+                kernel.line(f"const {value} {given} = {bare(text)};")
+                kernel.open(f"if ({given} {sign} {best} || ({given} != {given} && {best} == {best})) {{")
+                kernel.line(f"{best} = {given};")
+                kernel.line(f"{name} = {at};")
+                kernel.close()
+            else:
+                kernel.line(f"{ctype} {name} = {neutral(node, kernel)};")
+                kind = {"float": "f32", "double": "f64"}.get(ctype, "i64")
+                together = TOGETHER.get(node.op or "") or f"{LARGEST[node.op or '']}_{kind}"
+                for k in range(len(own), len(order)):
+                    loop(k, f"#pragma omp simd reduction({together} : {name})" if k == len(order) - 1 and simd else "")
+                kernel.line(combined(node, name, text, kernel))
+            for _ in range(len(order) - len(own)):
+                kernel.close()
+            kernel.line(f"{target} = {name};")
+            for _ in own:
+                kernel.close()
+        self.free(names)
+
+
+def index_wishes(nodes: Sequence[ir.Comp]) -> dict[int, str]:
+    """What the spec calls the indices of the results of some nodes, where it says so."""
+    for node in nodes:
+        span = node.span
+        if not span.source.text or span.derived:
+            continue
+        m = re.match(r"\s*[A-Za-z_]\w*\s*\[([^\]]*)\]\s*(?:\+|\*|max|min)?=(?!=)", span.source.line(span.line))
+        names = [x.strip().split(":")[0] for x in m[1].split(",")] if m else []
+        if len(names) == len(node.shape) and all(re.fullmatch(r"[a-z]\w{0,7}", x) for x in names):
+            return dict(enumerate(names))
+    return {}
+
+
+# ---- products ------------------------------------------------------------------------------------------
+
+
+class ProductText:
+    """A matrix product for a piece of the rows of a region."""
+
+    def __init__(self, region: RegionText, product: Product) -> None:
+        self.region = region
+        self.kernel = region.kernel
+        self.product = product
+        self.node = product.node
+        self.depth = region.depth
+        self.names: dict[int, str] = {}
+
+    def write(self) -> None:
+        kernel, product, node, region = self.kernel, self.product, self.node, self.region
+        kernel.comment(node.span)
+        rank = len(node.shape)
+        sizes = (*node.shape, *node.reduced)
+        whole = product.rows + 1 == self.depth  # the rows are the last of the parallel axes
+        wishes = index_wishes([node])
+        opened = 0
+        names = dict(region.names)
+        start, count = "0", kernel.size(sizes[product.rows])
+        if whole and self.uniform():
+            start, count = region.first, f"{region.end} - {region.first}"
+            names = dict.fromkeys(range(self.depth), "")
+        elif whole:
+            # rows that belong to one place of all axes before
+            extent = factor(kernel.size(sizes[product.rows]))
+            at, rows = kernel.names.fresh("row"), kernel.names.fresh("rows")
+            kernel.open(f"for (long {at} = {region.first}, {rows}; {at} < {region.end}; {at} += {rows}) {{")
+            opened += 1
+            first = kernel.names.fresh(names[product.rows] + "_first")
+            kernel.line(f"const long {first} = {at} % {extent};")
+            rest = f"{at} / {extent}"
+            for k in reversed(range(1, self.depth - 1)):
+                size = factor(kernel.size(sizes[k]))
+                names[k] = kernel.names.fresh(names[k])
+                kernel.line(f"const long {names[k]} = {rest} % {size};")
+                rest = f"{rest} / {size}"
+            names[0] = kernel.names.fresh(names[0])
+            kernel.line(f"const long {names[0]} = {rest};")
+            kernel.line(
+                f"{rows} = {extent} - {first} < {region.end} - {at} ? {extent} - {first} : {region.end} - {at};"
+            )
+            start, count = first, rows
+        elif self.depth:
+            kernel.open(f"for (long {region.row} = {region.first}; {region.row} < {region.end}; {region.row}++) {{")
+            opened += 1
+            region.indices()
+        outer = [k for k in range(self.depth, rank) if k not in (product.rows, product.columns)]
+        inner = self.inner()
+        for k in outer:
+            names[k] = kernel.names.fresh(wishes.get(k, "o"), *LETTERS)
+            kernel.open(f"for (long {names[k]} = 0; {names[k]} < {kernel.size(sizes[k])}; {names[k]}++) {{")
+            opened += 1
+        sums = inner[1:]
+        for k in sums:
+            names[k] = kernel.names.fresh(*LETTERS)
+            kernel.open(f"for (long {names[k]} = 0; {names[k]} < {kernel.size(sizes[k])}; {names[k]}++) {{")
+            opened += 1
+        names[product.rows] = start
+        names[product.columns] = "0"
+        names[inner[0]] = "0"
+        suffix = kernel.types.suffix(node.dtype)
+        accumulate = " || ".join(f"{names[k]} > 0" for k in sums) or "0"
+        a, b = self.at(product.left, names), self.at(product.right, names)
+        c = self.result(names)
+        ai = kernel.size(stride(product.left, product.rows))
+        ak = kernel.size(stride(product.left, inner[0]))
+        bk = kernel.size(stride(product.right, inner[0]))
+        bj = kernel.size(stride(product.right, product.columns))
+        ci = kernel.size(self.own_stride(product.rows))
+        N, K = kernel.size(sizes[product.columns]), kernel.size(sizes[inner[0]])
+        if bj == "1":
+            kernel.line(f"gemm{suffix}({count}, {N}, {K}, {a}, {ai}, {ak}, {b}, {bk}, {c}, {ci}, {accumulate});")
+        elif self.same_for_all(outer, sums):
+            packed = kernel.entry.packed(kernel, self, b, N, K, bk, bj, suffix)
+            kernel.line(f"gemm_packed{suffix}({count}, {N}, {K}, {a}, {ai}, {ak}, {packed}, {c}, {ci}, {accumulate});")
+        else:
+            kernel.line(
+                f"gemm_bt{suffix}({count}, {N}, {K}, {a}, {ai}, {ak}, {b}, {bk}, {bj}, {c}, {ci}, {accumulate});"
+            )
+        for _ in range(opened):
+            kernel.close()
+
+    def same_for_all(self, outer: Sequence[int], sums: Sequence[int]) -> bool:
+        """Is the right side one matrix, wherever the product stands?"""
+        moved = [*range(self.depth), *outer, *sums]
+        return self.depth > 0 and all(stride(self.product.right, k) == 0 for k in moved if k != self.product.rows)
+
+    def uniform(self) -> bool:
+        """Do all rows of the parallel axes, flattened, lie equally far apart, and share the other side?"""
+        product, node = self.product, self.node
+        if self.depth == 1:
+            return True
+        for k in range(self.depth - 1):
+            if stride(product.right, k) != 0:
+                return False
+            if stride(product.left, k) != stride(product.left, k + 1) * node.shape[k + 1]:
+                return False
+        return not any(stride(product.left, k) == 0 and node.shape[k] != 1 for k in range(self.depth))
+
+    def inner(self) -> list[int]:
+        """The summed variables; the first is the one inside of the product: the longest, and along memory."""
+        node, product = self.node, self.product
+        rank = len(node.shape)
+        found = list(range(rank, rank + len(node.reduced)))
+        return sorted(
+            found,
+            key=lambda k: (
+                -min(estimate(node.reduced[k - rank]), 64),
+                estimate(stride(product.left, k)),
+                estimate(stride(product.right, k)),
+            ),
+        )
+
+    def own_stride(self, axis: int) -> Size:
+        step: Size = 1
+        for size in self.node.shape[axis + 1 :]:
+            step = step * size
+        return step
+
+    def at(self, read: ir.Read, names: dict[int, str]) -> str:
+        """The address of the first element of a side."""
+        kernel = self.kernel
+        positions = []
+        flat = names.get(0) == "" and self.depth > 0
+        if flat:
+            # rows of all parallel axes together: the last of them counts them
+            offset: list[str] = []
+            sizes = (*self.node.shape, *self.node.reduced)
+            step = stride(read, self.product.rows)
+            if step != 0 and names[self.product.rows] != "0":
+                offset.append(f"{names[self.product.rows]} * {factor(kernel.size(step))}")
+            constant: Size = 0
+            for place, far in zip(read.places, strides_of(read), strict=True):
+                if isinstance(place, ir.Affine):
+                    constant = constant + place.offset * far
+                else:
+                    assert isinstance(place, ir.At)
+            for v in range(self.depth, len(sizes)):
+                if v not in (self.product.rows, self.product.columns) and names[v] not in ("0", ""):
+                    move = stride(read, v)
+                    if move != 0:
+                        offset.append(f"{names[v]} * {factor(kernel.size(move))}")
+            steps = [
+                f"({self.position(p)}) * {factor(kernel.size(far))}"
+                for p, far in zip(read.places, strides_of(read), strict=True)
+                if isinstance(p, ir.At) and not kernel.entry.table_axes(read.tensor)
+            ]
+            if constant != 0:
+                steps.append(kernel.size(constant))
+            base = self.base(read)
+            return " + ".join([base, *offset, *steps])
+        formula = Formula(kernel, names, dict.fromkeys(names, 0), (*self.node.shape, *self.node.reduced), [[]])
+        for place, size in zip(read.places, read.tensor.shape, strict=True):
+            at, _ = formula.position(place, size, False)
+            positions.append(simplified(at))
+        text = kernel.element(read.tensor, read.places, positions)
+        m = re.fullmatch(r"(\w+(?:->\w+)*)\[(.*)\]", text)
+        assert m is not None, text
+        return m[1] if m[2] == "0" else f"{m[1]} + {m[2]}"
+
+    def position(self, place: ir.At) -> str:
+        counter = self.kernel.counter(place.step)
+        return counter if place.offset == 0 else f"{counter} + {self.kernel.size(place.offset)}"
+
+    def base(self, read: ir.Read) -> str:
+        kernel = self.kernel
+        table = kernel.entry.table_axes(read.tensor)
+        if table:
+            row = kernel.offset(read.tensor.shape[:table], [self.position(p) for p in read.places[:table]])  # type: ignore[arg-type]
+            return kernel.row(read.tensor, row, kernel.entry.table_address(read.tensor, kernel))
+        return kernel.pointer(read.tensor)
+
+    def result(self, names: dict[int, str]) -> str:
+        kernel, node = self.kernel, self.node
+        pointer = kernel.pointer(node)
+        if names.get(0) == "" and self.depth:
+            rows = f"{names[self.product.rows]} * {factor(kernel.size(self.own_stride(self.product.rows)))}"
+            rest = [
+                f"{names[k]} * {factor(kernel.size(self.own_stride(k)))}"
+                for k in range(self.depth, len(node.shape))
+                if k not in (self.product.rows, self.product.columns)
+            ]
+            return " + ".join([pointer, *([rows] if names[self.product.rows] != "0" else []), *rest])
+        at = kernel.offset(node.shape, [names[k] for k in range(len(node.shape))])
+        return pointer if at == "0" else f"{pointer} + {at}"
+
+
+def strides_of(read: ir.Read) -> list[Size]:
+    from dslc.schedule.products import strides
+
+    return strides(read.tensor.shape)
+
+
+def simplified(at: str) -> str:
+    """A sum without its zeros."""
+    parts = [x for x in at.split(" + ") if x != "0" and not x.endswith("* 0")]
+    return " + ".join(parts) or "0"

@@ -1,0 +1,214 @@
+"""Pieces of C text: types, sizes, constants, names."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from dslc.backends.record import CannotLower as CannotLower
+
+from dslc.ir import nodes as ir
+from dslc.polynomials import Function, Polynomial, Symbol
+from dslc.sizes import Size
+
+#: words of C, and names that a compiler knows as functions
+RESERVED = """
+auto break case char const continue default do double else enum extern float for goto if inline int long register
+restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof bool
+true false NULL main errno size_t int8_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t begin end context worker
+threads parallel f w a at memcpy memset malloc free and or not xor unix linux
+y0 y1 yn j0 j1 jn gamma index exp log sin cos tan abs div time signal exit abort log2 log10 pow sqrt floor ceil round
+trunc erf erfc tgamma lgamma hypot cbrt remainder rint scalb significand drem gamma_r
+"""
+KEYWORDS = frozenset(RESERVED.split())
+
+
+def identifier(wish: str) -> str:
+    """A name of C near to a wish.
+
+    >>> identifier("block.*.W"), identifier("2b"), identifier("double")
+    ('block_W', 'v_2b', 'double_')
+    """
+    base = re.sub(r"[^A-Za-z0-9]+", "_", wish).strip("_") or "value"
+    base = f"v_{base}" if base[0].isdigit() else base
+    return f"{base}_" if base in KEYWORDS else base
+
+
+@dataclass
+class Names:
+    """Names that are taken, here and around."""
+
+    taken: set[str] = field(default_factory=set)
+
+    def fresh(self, *wishes: str) -> str:
+        """The first wish that is free, or the last one with a number."""
+        names = [identifier(x) for x in wishes]
+        free = next((x for x in names if x not in self.taken), None)
+        number = 2
+        while free is None:
+            name = f"{names[0]}_{number}" if names[0][-1].isdigit() else f"{names[0]}{number}"
+            free = None if name in self.taken else name
+            number += 1
+        self.taken.add(free)
+        return free
+
+    def inner(self) -> Names:
+        return Names(set(self.taken))
+
+
+def size_text(size: Size, names: dict[str, str] | None = None) -> str:
+    """A size as C, in whole numbers.
+
+    >>> from dslc.sizes import symbol
+    >>> N = symbol("N"); size_text(N * 3 + 1), size_text(N * (N + 1) / 2)
+    ('3 * N + 1', '(N * N + N) / 2')
+    """
+    return _text(size, names or {}, False)
+
+
+def number_text(size: Size, names: dict[str, str], dtype: str) -> str:
+    """A size as a number of C: quotients are those of floats."""
+    if isinstance(size, int):
+        return f"{size}"
+    whole = size.is_integer
+    if whole:
+        return f"({dtype})({size_text(size, names)})"
+    return f"({dtype})({_text(size, names, True)})"
+
+
+def _text(size: Size, names: dict[str, str], floats: bool) -> str:
+    if isinstance(size, int):
+        return f"{size}.0" if floats else (f"{size}L" if abs(size) >= 2**31 else f"{size}")
+    denominator = math.lcm(*(Fraction(c).denominator for c in size.terms.values()))
+    terms: list[str] = []
+    ordered = sorted(
+        size.terms.items(), key=lambda t: (not t[0], -sum(k for _, k in t[0]), sorted(a.name for a, _ in t[0]))
+    )
+    for monomial, c in ordered:
+        count = Fraction(c) * denominator
+        above = [
+            _atom(a, names, floats) for a, k in sorted(monomial, key=lambda x: x[0].name) for _ in range(max(k, 0))
+        ]
+        below = [
+            _atom(a, names, floats) for a, k in sorted(monomial, key=lambda x: x[0].name) for _ in range(max(-k, 0))
+        ]
+        number = abs(count.numerator)
+        parts = ([f"{number}.0" if floats else f"{number}"] if number != 1 or not above else []) + above
+        text = " * ".join(parts)
+        if below:
+            text = f"{text} / {below[0] if len(below) == 1 else '(' + ' * '.join(below) + ')'}"
+        sign = "-" if count < 0 else "+"
+        terms.append(f" {sign} {text}" if terms else (f"-{text}" if count < 0 else text))
+    text = "".join(terms)
+    if denominator != 1:
+        text = (
+            f"({text}) / {denominator}{'.0' if floats else ''}"
+            if len(terms) > 1
+            else f"{text} / {denominator}{'.0' if floats else ''}"
+        )
+    return text
+
+
+def _atom(a: Symbol | Function, names: dict[str, str], floats: bool) -> str:
+    if isinstance(a, Symbol):
+        name = names.get(a.name, identifier(a.name))
+        return f"(double){name}" if floats else name
+    args = [_text(x, names, floats) for x in a.args]
+    if a.name == "sum":
+        return f"({args[0]})"
+    if a.name == "floor":
+        # whole numbers: of a quotient the part above and the part below
+        if floats:
+            return f"floor({args[0]})"
+        inner = a.args[0]
+        assert isinstance(inner, Polynomial)
+        above, below = inner.as_numer_denom()
+        return f"floor_divide_i64({_text(above, names, False)}, {_text(below, names, False)})"
+    if a.name == "log2":
+        return f"log2({args[0]})"
+    return f"{a.name}_size({', '.join(args)})" if len(args) == 2 else _folded(a.name, args)
+
+
+def _folded(name: str, args: list[str]) -> str:
+    text = args[0]
+    for x in args[1:]:
+        text = f"{name}_size({text}, {x})"
+    return text
+
+
+def factor(text: str) -> str:
+    """A text that can stand beside `*`.
+
+    >>> factor("N + 1"), factor("N"), factor("f(x, y)")
+    ('(N + 1)', 'N', 'f(x, y)')
+    """
+    depth = 0
+    for c in text:
+        depth += (c in "([") - (c in ")]")
+        if depth == 0 and c in " ":
+            return f"({text})"
+    return f"({text})" if text.startswith("-") else text
+
+
+def bare(text: str) -> str:
+    """A text without brackets around the whole.
+
+    >>> bare("((a + b))"), bare("(a) + (b)")
+    ('a + b', '(a) + (b)')
+    """
+    while text.startswith("(") and text.endswith(")"):
+        depth = 0
+        for k, c in enumerate(text):
+            depth += (c == "(") - (c == ")")
+            if depth == 0 and k < len(text) - 1:
+                return text
+        text = text[1:-1]
+    return text
+
+
+def constant(s: ir.Const, ctype: str) -> str:
+    value = s.value
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float) or ctype in ("float", "double"):
+        value = float(value)
+        if value != value:
+            return "NAN"
+        if math.isinf(value):
+            return "INFINITY" if value > 0 else "-INFINITY"
+        text = repr(value)
+        if "." not in text and "e" not in text:
+            text += ".0"
+        return text + ("f" if ctype == "float" else "")
+    if value == -(2**63):
+        return "INT64_MIN"
+    return f"{value}L" if abs(value) >= 2**31 else f"{value}"
+
+
+@dataclass(frozen=True)
+class Types:
+    """What the dtypes of a spec are in C."""
+
+    #: what floats are computed with: f32 or f64
+    precision: str
+
+    def of(self, dtype: str) -> str:
+        match dtype:
+            case "f64":
+                return "double"
+            case "i32" | "i64":
+                return "int64_t"
+            case "bool":
+                return "uint8_t"
+            case "f16" | "bf16":
+                return "float"
+        return "float" if self.precision == "f32" else "double"
+
+    def suffix(self, dtype: str) -> str:
+        return "_f32" if self.of(dtype) == "float" else "_f64"
+
+    def kept(self, dtype: str) -> str:
+        """The dtype of an array of this dtype that the caller hands over."""
+        return self.precision if dtype in ("float", "f32") else dtype
