@@ -21,19 +21,18 @@ from dslc.backends.numpy.text import (
     Text,
     atom,
     atom_code,
-    bare,
     constant,
     float_code,
     shape_code,
     size_code,
     transposed,
 )  # fmt: skip
+from dslc.backends.numpy.views import padded, slice_code, sliding
 
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import is_zero
 from dslc.passes.products import variables
-from dslc.polynomials import surely_nonnegative
-from dslc.sizes import Size, estimate, floor_div, tidy
+from dslc.sizes import Size, estimate, tidy
 
 if TYPE_CHECKING:
     from dslc.backends.numpy.lower import Lowering
@@ -320,11 +319,11 @@ class Body:
         low = self.lowering
         code = base
         windows = any(isinstance(q, ir.Affine) and len(q.terms) == 2 for q in s.places)
-        if windows and (text := self.sliding(s, base, fill)) is not None:
-            return replace(text, windows=s)
+        if windows and (found := sliding(s, self.sizes, base, fill)) is not None:
+            return replace(self.arranged(*found), windows=s)
         cuts: dict[int, str] = {}
         if fill is not None:
-            code, cuts = self.padded(s, base, fill)
+            code, cuts = padded(s, self.sizes, base, fill)
         items: list[str] = []
         order: list[int] = []
         for axis in reversed(range(len(s.places))):
@@ -371,40 +370,13 @@ class Body:
                 code = f"{low.helper('shifted')}({code}, {axis}, {size_code(place.offset)}, {count}, {step_}, {fill})"
                 items.insert(0, ":")
             else:
-                items.insert(0, self.slice(place.offset, step_, self.sizes[number], size))
+                items.insert(0, slice_code(place.offset, step_, self.sizes[number], size))
         if any(i != ":" for i in items):
             while items and items[-1] == ":":
                 items.pop()
             code = f"{code}[{', '.join(items)}]"
         text = self.arranged(code, order)
         return replace(text, windows=s) if windows else text
-
-    def padded(self, s: ir.Read, base: str, fill: str) -> tuple[str, dict[int, str]]:
-        """An array with so much around it that all places of a read that go on by one entry are inside, and what is
-        read of its axes then."""
-        pads, cuts = ["(0, 0)"] * len(s.places), {}
-        for axis, (place, size) in enumerate(zip(s.places, s.tensor.shape, strict=True)):
-            if not isinstance(place, ir.Affine) or len(place.terms) != 1:
-                continue
-            ((number, step),) = place.terms
-            count, start = self.sizes[number], place.offset
-            last = tidy(start + step * (count - 1))
-            lowest, highest = (start, last) if surely_nonnegative(step) else (last, start)
-            if isinstance(step, int) and surely_nonnegative(lowest) and surely_nonnegative(tidy(size - 1 - highest)):
-                cuts[axis] = self.slice(start, step, count, size)
-            elif isinstance(step, int) and step > 1 and start == 0 and count == floor_div(size + step - 1, step):
-                cuts[axis] = f"::{step}"
-            elif step == 1 and isinstance(start, int):
-                before, missing = max(-start, 0), tidy(start + count - size)
-                fits, long = surely_nonnegative(missing), surely_nonnegative(tidy(-missing))
-                after = missing if fits else 0 if long else count
-                if fits or long or start <= 0:
-                    pads[axis] = f"({before}, {size_code(after)})"
-                    cuts[axis] = self.slice(start + before, 1, count, before + size + after)
-        if all(x == "(0, 0)" for x in pads):
-            return base, cuts
-        constant = f", constant_values={fill}" if fill != "0" else ""
-        return f"np.pad({bare(base)}, ({', '.join(pads)}{',' * (len(pads) == 1)}){constant})", cuts
 
     def joined(self, s: ir.Op) -> Text | None:
         """A sum of arrays that stand one behind the other along an axis, with 0 around each."""
@@ -450,43 +422,6 @@ class Body:
             return None
         codes = ", ".join(x.code for x in parts)
         return Text(f"np.concatenate(({codes}), axis={parts[0].axes.index(number)})", parts[0].axes)
-
-    def sliding(self, s: ir.Read, base: str, fill: str | None) -> Text | None:
-        """Windows that go on by one entry, of an array with so much around it that they stay inside."""
-        pads: list[tuple[int, int]] = []
-        order: list[int] = []
-        inner: dict[int, int] = {}
-        for axis, (place, size) in enumerate(zip(s.places, s.tensor.shape, strict=True)):
-            if not isinstance(place, ir.Affine) or not place.terms or any(c != 1 for _, c in place.terms):
-                return None
-            long, *short = sorted((n for n, _ in place.terms), key=lambda n: -estimate(self.sizes[n]))
-            reach = self.sizes[long] + sum(self.sizes[n] - 1 for n in short)
-            before, after = tidy(-place.offset), tidy(place.offset + reach - size)
-            if not isinstance(before, int) or not isinstance(after, int) or min(before, after) < 0:
-                return None
-            if (before or after) and fill is None:
-                return None
-            pads.append((before, after))
-            order.append(long)
-            inner |= dict.fromkeys(short, axis)
-        constant = f", constant_values={fill}" if fill not in (None, "0") else ""
-        code = f"np.pad({base}, {tuple(pads)}{constant})" if any(map(any, pads)) else base
-        widths, axes = ", ".join(size_code(self.sizes[n]) for n in inner), ", ".join(map(str, inner.values()))
-        if len(inner) > 1:
-            widths, axes = f"({widths})", f"({axes})"
-        return self.arranged(f"sliding_window_view({code}, {widths}, {axes})", [*order, *inner])
-
-    def slice(self, offset: Size, step: int, count: Size, size: Size) -> str:
-        if step == 1:
-            stop = offset + count
-            low = "" if offset == 0 else size_code(offset)
-            return f"{low}:" if stop == size else f"{low}:{size_code(stop)}"
-        if step == -1 and offset == size - 1 and count == size:
-            return "::-1"
-        if step > 0:
-            return f"{size_code(offset)}:{size_code(offset + step * (count - 1) + 1)}:{step}"
-        last = offset + step * (count - 1)
-        return f"{size_code(offset)}:{'' if last == 0 else size_code(last - 1)}:{step}"
 
     def arranged(self, code: str, order: Sequence[int]) -> Text:
         """Bring axes into ascending order of their variables."""

@@ -49,6 +49,30 @@ def test_reads_beyond_an_array_are_those_of_a_padded_one(what: str, length: int,
     np.testing.assert_array_equal(m.forward({}, x), value(x))
 
 
+#: a formula, how its windows are written, and where entry (t, u) of them is read
+WINDOWS = {
+    "same": ("(x[t + u - 1] else 0)", "T", "np.pad(x, ((1, 1),)), 3, 0)", lambda t, u: t + u - 1),
+    "strided": ("(x[2*t + u - 1] else 0)", "(T + 1) // 2", "np.pad(x, ((1, 1),)), 3, 0)[::2]",
+                lambda t, u: 2 * t + u - 1),
+    "dilated": ("(x[t + 2*u - 2] else 0)", "T", "np.pad(x, ((2, 2),)), 5, 0)[:, ::2]", lambda t, u: t + 2 * u - 2),
+    "causal": ("(x[t + u - 2] else 0)", "T", "np.pad(x, ((2, 0),)), 3, 0)", lambda t, u: t + u - 2),
+    "both": ("(x[2*t + 3*u - 3] else 0)", "(T + 1) // 2", "np.pad(x, ((3, 3),)), 7, 0)[::2, ::3]",
+             lambda t, u: 2 * t + 3 * u - 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WINDOWS)
+@pytest.mark.parametrize("length", [1, 2, 3, 6, 9])
+def test_windows_are_views_of_a_padded_array(what: str, length: int, tmp_path: Path) -> None:
+    formula, count, code, place = WINDOWS[what]
+    text, m = compiled(f"model m(x: f64[T], w: f64[3]) -> y:\n    y[t: {count}] = {formula} * w[u]\n", tmp_path)
+    assert f"sliding_window_view({code}" in text and " windows(" not in text
+    x, w = np.arange(1.0, length + 1), np.array([1.0, -2.0, 5.0])
+    reads = [[(place(t, u), u) for u in range(3)] for t in range(eval(count, {"T": length}))]
+    expected = [sum(x[k] * w[u] for k, u in row if 0 <= k < length) for row in reads]
+    np.testing.assert_array_equal(m.forward({}, x, w), expected)
+
+
 def test_arrays_one_behind_the_other_are_concatenated(tmp_path: Path) -> None:
     text, m = compiled(
         "model m(a: f64[N, 3], b: f64[N, K], c: f64[N, 2]) -> y: [N, K + 5]:\n"
