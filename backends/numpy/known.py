@@ -1,6 +1,7 @@
 """What is known when a module is printed: positions along axes of one entry, and what follows from them.
 
 (d[n] if o == 0 else 0)  gives  d[n]        max[k: 1](x[n, k])  gives  x[n, 0]        1 x  gives  x
+(x if c else 0) + (0 if c else y)  gives  x if c else y
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from dslc.dtypes import alike, is_float, is_int
 from dslc.ir import nodes as ir
+from dslc.ir.algebra import is_zero
 from dslc.ir.rewrite import Change, Form, keep
 from dslc.passes.products import split
 from dslc.passes.transform import Outputs, Transform, with_body
@@ -108,6 +110,11 @@ def _folded(s: ir.Op) -> ir.Scalar:
             return x
         case "+", _, (a, x) if _is(a, 0.0) and alike(x.dtype, s.dtype):
             return x
+        case "+", _, (ir.Op("select", (c, x, y)), ir.Op("select", (also, v, w))) if c is also:
+            if is_zero(y) and is_zero(v):
+                return ir.op("select", (c, x, w), s.dtype)
+            if is_zero(x) and is_zero(w):
+                return ir.op("select", (c, v, y), s.dtype)
         case "and", _, (ir.Const(bool() as a), x) | (x, ir.Const(bool() as a)):
             return x if a else ir.const(False, "bool")
         case "or", _, (ir.Const(bool() as a), x) | (x, ir.Const(bool() as a)):

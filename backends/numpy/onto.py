@@ -38,12 +38,14 @@ class _Onto(Transform):
             terms[:1] = terms[0].args
         own = [s for s in terms if self.is_whole_scatter(s, node)]
         rest = [s for s in terms if s not in own]
-        if len(own) != 1 or not rest:
+        scatters = [s.tensor for s in own if isinstance(s, ir.Read) and isinstance(s.tensor, ir.Scatter)]
+        base = self.array(rest, node) if rest else None
+        if not scatters or (base is None if rest else len(scatters) < 2):
             return node
-        read = own[0]
-        assert isinstance(read, ir.Read) and isinstance(read.tensor, ir.Scatter)
-        base = self.array(rest, node)
-        return node if base is None else ir.intern(replace(read.tensor, base=base, name=node.name, span=node.span))
+        for scatter in scatters:
+            base = ir.intern(replace(scatter, base=base, name=node.name, span=node.span))
+        assert base is not None
+        return base
 
     def array(self, terms: list[ir.Scalar], node: ir.Comp) -> ir.Tensor | None:
         """A sum as an array of its own, that nothing else reads."""

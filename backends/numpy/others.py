@@ -44,11 +44,16 @@ def scatter(low: Lowering, node: ir.Node) -> None:
         if n not in reached and n not in alone:
             value = Text(f"{value.at(UNARY)} * {atom(size_code(node.ranges[n]))}", value.axes, TIMES)
     shape = ", ".join(size_code(s) for s in node.shape) + ("," if len(node.shape) == 1 else "")
-    name = low.given.get(node) or low.fresh(low.wish(node))
+    grows, last = is_grown(low, node), node
+    while (after := list(low.uses.users.get(last, ()))) and is_grown(low, after[0]):
+        (last,) = (x for x in after if isinstance(x, ir.Scatter))
+    name = low.tensor(node.base) if grows and node.base else low.given.get(last) or low.fresh(low.wish(last))
     low.names[node] = name
     dtype = low.numpy_dtype(node.dtype)
     comment = f"[{shape.rstrip(',')}]"
-    if isinstance(node.base, ir.Comp) and low.inlined(node.base) and owners(node.base) == {node.base}:
+    if grows:
+        pass
+    elif isinstance(node.base, ir.Comp) and low.inlined(node.base) and owners(node.base) == {node.base}:
         code = bare(low.full(low.comp(node.base), node.shape, node.dtype))
         low.line(f"{name} = {code}{'.copy()' if is_broadcast(node.base) else ''}", comment, node.span)
     elif node.base is not None:
@@ -80,6 +85,11 @@ def scatter(low: Lowering, node: ir.Node) -> None:
         ufunc = {"+": "np.add" if sign == "+" else "np.subtract", "max": "np.maximum", "min": "np.minimum"}[node.op]
         index = f"({places})" if whole > 1 else places
         low.line(f"{ufunc}.at({name}, {index}, {shown})")
+
+
+def is_grown(low: Lowering, node: ir.Node) -> bool:
+    """Does a scatter add to one that nothing else reads, in its memory?"""
+    return isinstance(node, ir.Scatter) and isinstance(node.base, ir.Scatter) and low.uses.counts[node.base] == 1
 
 
 def _element(low: Lowering, node: ir.Scatter) -> str:

@@ -85,3 +85,31 @@ def test_an_array_that_is_read_elsewhere_is_added_as_a_whole(tmp_path: Path) -> 
     found = imported(compile_text(spec, dtype="f64"), "m").forward({}, np.arange(3.0), np.array([0, 2, 2, 2]))
     np.testing.assert_array_equal(found["z"], [1, 0, 3])
     np.testing.assert_array_equal(found["y"], [1, 2, 7])
+
+
+def test_several_scatters_add_to_one_array(tmp_path: Path) -> None:
+    spec = tmp_path / "spec.dsl"
+    spec.write_text(
+        "model m(x: f64[N], i: i32[M] < N, j: i32[M] < N, v: f64[M]) -> y: [N]:\n"
+        "    a[i[m]: N] += v[m]\n    b[j[m]: N] += 2 * v[m]\n    y = a + b + 3 * x\n",
+        encoding="utf-8",
+    )
+    text = compile_text(spec, dtype="f64")
+    m = imported(text, "m")
+    x, v = np.arange(4.0), np.array([1.0, 10.0, 100.0])
+    i, j = np.array([0, 0, 3]), np.array([1, 3, 3])
+    found = m.forward({}, x, i, j, v)
+    np.testing.assert_array_equal(found, [11, 3 + 2, 6, 9 + 100 + 220])
+    np.testing.assert_array_equal(x, np.arange(4.0))
+
+
+def test_choices_that_complete_each_other_are_one(tmp_path: Path) -> None:
+    spec = tmp_path / "spec.dsl"
+    spec.write_text(
+        "model m(x: f64[N], y: f64[N]) -> z: [N]:\n    z = (log(x) if x > 0 else 0) + (0 if x > 0 else exp(y))\n",
+        encoding="utf-8",
+    )
+    text = compile_text(spec, dtype="f64")
+    assert "np.where(x > 0, np.log(x), np.exp(y))" in text
+    found = imported(text, "m").forward({}, np.array([1.0, -1.0, 0.0]), np.array([np.nan, 0.0, 1.0]))
+    np.testing.assert_array_equal(found, [0, 1, np.exp(1)])
