@@ -71,11 +71,30 @@ static void wait_for_other(void *context, long begin, long end) {
     (void)end;
 }
 
+// Two chunks that meet: each waits until the other has begun, so they run on two threads.
+static void meet(void *context, long begin, long end) {
+    marks *m = context;
+    (void)begin, (void)end;
+    m->chunks++;
+    for (int i = 0; m->chunks < 2; i++) {
+        HOLDS(i < 100000);
+        usleep(100);
+    }
+}
+static void meets(void) {
+    threads(2);
+    marks *m = calloc(1, sizeof *m);
+    parallel(meet, m, 2, 1);
+    HOLDS(m->chunks == 2);
+    free(m);
+}
+
 static void forked(void) {
     each_once(1000, 1, 0);
     pid_t child = fork();
     if (!child) {
         each_once(1000, 1, 0);
+        meets();
         many_callers();
         _exit(0);
     }
@@ -89,17 +108,9 @@ static void fork_inside(void *context, long begin, long end) {
     (void)context, (void)end;
     if (begin) return;
     pid_t child = fork();
-    if (!child) { each_once(1000, 1, 0); _exit(0); }
+    if (!child) { each_once(1000, 1, 0), meets(); _exit(0); }
     int status = 1;
     HOLDS(waitpid(child, &status, 0) == child && status == 0);
-}
-
-// Two chunks that meet: each waits until the other has begun, so they run on two threads.
-static void meet(void *context, long begin, long end) {
-    marks *m = context;
-    (void)begin, (void)end;
-    m->chunks++;
-    for (int i = 0; i < 100000 && m->chunks < 2; i++) usleep(100);
 }
 
 int main(int count, char **arguments) {
@@ -120,12 +131,9 @@ int main(int count, char **arguments) {
     else if (!strcmp(which, "waiting")) parallel(wait_for_other, 0, 100, 1);
     else if (!strcmp(which, "fork")) forked();
     else if (!strcmp(which, "fork inside")) parallel(fork_inside, 0, 100, 1);
-    else if (!strcmp(which, "together")) {
-        threads(2);
-        marks *m = calloc(1, sizeof *m);
-        parallel(meet, m, 2, 1);
-        HOLDS(m->chunks == 2);
-        free(m);
+    else if (!strcmp(which, "together")) meets();
+    else if (!strcmp(which, "storm")) {
+        for (int i = 0; i < 100000; i++) parallel(nothing, &i, 2 + i % 3, 1);
     } else if (!strcmp(which, "alone")) {
         marks *m = calloc(1, sizeof *m);
         m->grain = 1;
@@ -137,7 +145,7 @@ int main(int count, char **arguments) {
     return 0;
 }
 """
-CASES = ["counts", "numbers", "callers", "nested", "waiting", "fork", "fork inside", "together"]
+CASES = ["counts", "numbers", "callers", "nested", "waiting", "fork", "fork inside", "together", "storm"]
 
 
 def run(program: Path, case: str, **environment: str) -> None:
