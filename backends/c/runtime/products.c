@@ -271,9 +271,9 @@ static __attribute__((noinline)) void dots_real(long M, long K, const real *A, l
         }
         for (; k < K; k += V) { // the last vector ends with the row: what it has in common with others does not count
             long back = K < V || k + V <= K ? 0 : k + V - K, n = K - k + back;
-            vector_real rest = without_real(load_real(x + k - back, n), back);
-            UNROLL for (int i = 0; i < 4; i++)
-                s[i] += without_real(load_real(A + row[i] + k - back, n), back) * rest;
+            vector_real rest = without_real(load_real(x + k - back, n), back), t[4];
+            UNROLL for (int i = 0; i < 4; i++) t[i] = without_real(load_real(A + row[i] + k - back, n), back);
+            UNROLL for (int i = 0; i < 4; i++) s[i] += t[i] * rest; // apart from the branches of loads, so all are FMAs
         }
         UNROLL for (int i = 0; i < 4; i++) s[i] += r[i];
         real sum[4] = {0};
