@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dslc.backends.c.backend import BACKEND as C
 from dslc.backends.numpy.backend import BACKEND as NUMPY
 from dslc.backends.record import Backend
 from dslc.backends.triton.backend import BACKEND as TRITON
@@ -11,6 +12,7 @@ BACKENDS: dict[str, Backend] = {
     backend.name: backend
     for backend in (
         NUMPY,
+        C,
         TRITON,
     )
 }

@@ -22,10 +22,10 @@ import warnings
 CFLAGS = "-O2 -fopenmp-simd -fno-math-errno -fno-trapping-math -ffp-contract=fast"
 
 
-def library(name, text, march="native"):
+def library(name, text, march="native", *defined):
     """The C text as a library: compiled at the first import, then found in a folder of the user."""
     compiler, file = compiler_command()
-    flags, about = compiler_flags(march), os.stat(file)
+    flags, about = [*compiler_flags(march), *defined], os.stat(file)
     parts = [text, *compiler, os.path.realpath(file), about.st_size, about.st_mtime_ns, *flags, *processor()]
     key = hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:32]
     target = os.path.join(cache_folder(), f"{name}-{key}{'.dll' if os.name == 'nt' else '.so'}")

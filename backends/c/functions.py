@@ -250,7 +250,7 @@ def gradient_functions(shell: Shell, entry: Entry, made: built.Entry) -> list[st
         return ["\n".join(outer), inner]
 
 
-def training_step(shell: Shell, entry: Entry, unit: Unit, random: bool) -> str:
+def training_step(shell: Shell, entry: Entry | None, unit: Unit, random: bool) -> str:
     """`train_step`: loss, gradients and update in one, in place."""
     program, half = shell.program, shell.text.half
     train, optimizer, update = program.train, program.optimizer, program.update
@@ -261,7 +261,7 @@ def training_step(shell: Shell, entry: Entry, unit: Unit, random: bool) -> str:
     lines = [f"def train_step({', '.join(['params', 'opt', *inputs])}):"]
     lines.append('    """Loss, gradients and update in one, in place; `opt` also carries the loss and the metrics."""')
     slots = Names({"params", "opt", "step", "grads", "state", "grad_norm", *inputs})
-    local = {x: slots.fresh(f"{x}_pointers") for x in update.slots}
+    local = {x: slots.fresh(f"{x}_pointers") for x in (update.slots if entry is not None else ())}
     pointers, changed = slots.fresh("grads_pointers"), slots.fresh("params_pointers")
     lines += [f'    {name} = {shell.own("SLOTS")}["{slot}"](opt.get("{slot}"))' for slot, name in local.items()]
     lines.append('    step = opt["step"] = opt["step"] + 1')
@@ -271,6 +271,8 @@ def training_step(shell: Shell, entry: Entry, unit: Unit, random: bool) -> str:
     result = f'opt["loss"], _, opt["metrics"], {"state" if states else "_"}'
     lines.append(f"    {result} = {shell.own('gradients_into')}({', '.join(passed)})")
     lines += ['    opt["state"].update(state)'] if states else []
+    if entry is None:  # there are no parameters to change
+        return "\n".join([*lines, "    return params, opt"]).replace(f"    grads, {pointers} =", f"    _, {pointers} =")
     if "grad_norm" in entry.numbers:
         lines.append("    grad_norm = math.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
     lines.append(f"    {changed} = {shell.own('PARAMETERS')}(params)")

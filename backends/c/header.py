@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dslc.backends.c.interface import Entry, Field, Interface, Table
+from dslc.backends.c.interface import ADJOINTS, Entry, Field, Interface, Table, adjoints_macro
 
 from dslc.quoting import printable
 from dslc.sizes import show
@@ -74,8 +74,9 @@ def declared(interface: Interface, entry: Entry) -> str:
     """The struct of arguments of one function, and its prototypes."""
     name = f"{interface.prefix}_{entry.name}"
     given = f"const {name}_arguments *a"
+    only = f" Compiled with -D{adjoints_macro(interface.prefix)} alone." if entry.name in ADJOINTS else ""
     return "\n".join([
-        f"/* {comment(purpose(entry))} */",
+        f"/* {comment(purpose(entry))}{only} */",
         struct(f"{name}_arguments", arguments(interface, entry)),
         f"size_t {name}_workspace({given}); /* bytes that it works in, at these sizes */",
         f"int32_t {name}({given}, void *workspace); /* 0, or a code for {interface.prefix}_message */",

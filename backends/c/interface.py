@@ -15,6 +15,18 @@ from dataclasses import dataclass
 
 from dslc.sizes import Size
 
+#: entries that torch asks for alone: a C file has them where it is compiled with -DNAME_ADJOINTS
+ADJOINTS = ("adjoint", "forward_training", "adjoint_training")
+
+
+def adjoints_macro(prefix: str) -> str:
+    """What is defined where a C file is compiled with its adjoints.
+
+    >>> adjoints_macro("mlp")
+    'MLP_ADJOINTS'
+    """
+    return f"{prefix.upper()}_ADJOINTS"
+
 
 @dataclass(frozen=True)
 class Field:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dslc.backends.c.calls import FAILURES
 from dslc.backends.c.entry import EntryText
 from dslc.backends.c.header import comment, declarations
-from dslc.backends.c.interface import Entry, Field, Interface, Table
+from dslc.backends.c.interface import ADJOINTS, Entry, Field, Interface, Table, adjoints_macro
 from dslc.backends.c.runtime import closure, used
 from dslc.backends.c.text import CannotLower, Names, Types, identifier
 from dslc.backends.c.update import update_entry, update_text
@@ -54,10 +54,15 @@ def c_file(program: Program, name: str, source: str, dtype: str) -> tuple[str, I
     entries: list[tuple[str, ProgramEntry | None]] = [("forward", program.forward)]
     if program.train is not None:
         entries += [("loss_grad_metrics", program.gradient), ("evaluate", program.evaluation)]
+    entries += [("adjoint", program.adjoint)]
+    if program.forward_training is not None:
+        entries += [("forward_training", program.forward_training), ("adjoint_training", program.adjoint_training)]
     for title, entry in entries:
         if entry is not None:
             made.entry(title, entry)
-    if program.update is not None:
+        if title in ADJOINTS:
+            made.parts[-1] = f"#ifdef {adjoints_macro(prefix)}\n\n{made.parts[-1]}\n\n#endif"
+    if program.update is not None and made.params:
         made.update(program.update)
     interface = made.interface()
     return made.text(program, source, interface), interface

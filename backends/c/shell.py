@@ -17,7 +17,7 @@ from dslc.backends.c.functions import (
     layout,
     training_step,
 )
-from dslc.backends.c.interface import Field, Interface
+from dslc.backends.c.interface import ADJOINTS, Field, Interface, adjoints_macro
 from dslc.backends.c.torch_module import module_parts
 from dslc.backends.numpy.arguments import symbols
 from dslc.backends.numpy.function import ModuleText
@@ -157,7 +157,7 @@ def model_functions(shell: Shell) -> tuple[list[str], dict[str, str], Unit]:
 def training_functions(shell: Shell, unit: Unit) -> list[str]:
     """`init_opt`, `loss_and_grad` and `train_step`, where the spec has an optimiser."""
     program, entry = shell.program, shell.entry("update")
-    if program.train is None or program.optimizer is None or program.update is None or entry is None:
+    if program.train is None or program.optimizer is None or program.update is None or shell.entry("forward") is None:
         return []
     with within(program.update.table):
         hyper = hyperparameters(shell.text, program.train, program.optimizer)
@@ -175,6 +175,11 @@ def c_functions(shell: Shell, unit: Unit, c_text: str | None, march: str) -> str
     else:
         given = "C_TEXT"
         lines.append(f"C_TEXT = {raw(c_text)}")
+    if any(entry.name in ADJOINTS for entry in interface.entries):
+        text = ADJOINT.strip().replace("PREFIX", quoted(prefix)).replace("TEXT", given)
+        text = text.replace("MARCH", quoted(march)).replace("DEFINED", quoted(f"-D{adjoints_macro(prefix)}"))
+        text = text.replace("THREADS", quoted(f"{prefix}_threads"))
+        lines[:0] = [*text.splitlines(), "", ""]
     lines += [
         f"LIBRARY = library({quoted(prefix)}, {given}, {quoted(march)})",
         f"LIBRARY[{quoted(f'{prefix}_threads')}].argtypes = [ctypes.c_int]",
@@ -191,19 +196,49 @@ def c_functions(shell: Shell, unit: Unit, c_text: str | None, march: str) -> str
     if interface.state:
         lines += ["", "STATES = Table(STATE, [", *struct_fields(interface.state, unit), "], DTYPE)"]
     lines.append("")
-    for entry in interface.entries:
+    later = [entry for entry in interface.entries if entry.name in ADJOINTS]
+    for entry in later:
+        lines.append(f"c_{entry.name} = Adjoint({quoted(entry.name)}, {quoted(layout(entry))})")
+    for entry in (x for x in interface.entries if x not in later):
         given = f"LIBRARY, {quoted(prefix)}, {quoted(entry.name)}, {quoted(layout(entry))}"
         lines.append(f"c_{entry.name} = Function({given})")
     lines += [f"{name}_of_module = {name}" for name in sorted(shell.hidden)]
-    lines += ["", "", *THREADS.strip().replace("THREADS", quoted(f"{prefix}_threads")).splitlines()]
+    text = THREADS.strip().replace("THREADS", quoted(f"{prefix}_threads"))
+    text = text.replace("ADJOINTS", AND_OF_ADJOINTS.replace("THREADS", quoted(f"{prefix}_threads")) if later else "")
+    lines += ["", "", *text.strip().splitlines()]
     return "\n".join(lines)
 
+
+ADJOINT = '''
+class Adjoint:
+    """A function for torch: these are compiled, beside all others, when the first of them is called."""
+
+    library, threads = None, 0
+
+    def __init__(self, name, layout):
+        self.given, self.function = (name, layout), None
+
+    def __call__(self, *fields):
+        if Adjoint.library is None:
+            Adjoint.library = library(PREFIX, TEXT, MARCH, DEFINED)
+            Adjoint.library[THREADS](Adjoint.threads)
+        if self.function is None:
+            self.function = Function(Adjoint.library, PREFIX, *self.given)
+        return self.function(*fields)
+'''
+
+#: what `threads` does besides
+AND_OF_ADJOINTS = """\
+    Adjoint.threads = int(count)
+    if Adjoint.library is not None:
+        Adjoint.library[THREADS](Adjoint.threads)
+"""
 
 THREADS = '''
 def threads(count):
     """Let the functions above work with so many threads; with 0, with as many as there are processors."""
     LIBRARY[THREADS](int(count))
-'''
+ADJOINTS'''
 
 
 def raw(text: str) -> str:

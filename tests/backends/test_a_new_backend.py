@@ -51,7 +51,7 @@ def test_python_takes_it_too(checkout: Path) -> None:
 
 @pytest.mark.parametrize("command", ["compile", "show", "verify", "cost"])
 def test_commands_offer_it(command: str, checkout: Path) -> None:
-    assert "numpy|triton|listing]" in worked_examples.dslc(checkout, command, "--help").stdout
+    assert "numpy|c|triton|listing]" in worked_examples.dslc(checkout, command, "--help").stdout
     assert "listing" in worked_examples.dslc(checkout, command, "m.dsl", "-b", "other").stderr
 
 
@@ -73,7 +73,7 @@ def test_what_there_is_not_is_refused_in_the_same_words(tmp_path: Path) -> None:
     spec = tmp_path / "m.dsl"
     spec.write_text(SPEC, encoding="utf-8")
     for options, message in (
-        ({"backend": "jax"}, "there is no backend 'jax'; expected 'numpy' or 'triton'"),
+        ({"backend": "jax"}, "there is no backend 'jax'; expected 'numpy', 'c' or 'triton'"),
         ({"dtype": "bf16"}, "NumPy has no bfloat16: take the dtype f32 or f16, or the backend triton"),
         ({"dtype": "f8"}, "there is no dtype 'f8' for parameters; expected 'f32', 'f64', 'f16' or 'bf16'"),
         ({"atomic": True}, "atomic additions are a choice of the backend triton alone"),

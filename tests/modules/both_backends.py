@@ -11,7 +11,7 @@ import numpy as np
 
 from dslc.compiler import compile_text, imported
 
-BACKENDS = ("numpy", "triton")
+BACKENDS = ("numpy", "triton", "c")
 
 
 def module_of(text: str, backend: str, folder: Path, dtype: str = "f32", **options: Any) -> ModuleType:
@@ -24,7 +24,7 @@ def module_of(text: str, backend: str, folder: Path, dtype: str = "f32", **optio
 def given(array: Any, backend: str) -> Any:
     """An argument as a backend wants it, in memory of its own."""
     array = np.array(array)
-    if backend == "numpy":
+    if backend != "triton":
         return array
     import torch
 

@@ -48,6 +48,16 @@ def test_values_and_gradients_are_those_of_torch(module: ModuleType) -> None:
         torch.testing.assert_close(ours, theirs)
 
 
+def test_adjoints_are_compiled_when_they_are_called(tmp_path: Path) -> None:
+    made = dense.dense(tmp_path)
+    made.threads(2)
+    made.forward(made.init(), *batch())
+    assert made.Adjoint.library is None
+    made.Module()(*batch()).sum().backward()
+    assert made.Adjoint.library is not None
+    made.threads(0)
+
+
 def test_an_optimiser_of_torch_trains_it(module: ModuleType) -> None:
     made, (x, c) = module.Module(), batch(50)
     target = x @ torch.tensor([[1.0, 0.0], [2.0, 1.0], [0.0, 3.0]]) + c[:, None]

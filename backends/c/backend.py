@@ -1,0 +1,55 @@
+"""The C backend as the rest of dslc sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dslc.backends.record import Arrays, Backend, Printer, Unavailable
+
+if TYPE_CHECKING:
+    from dslc.meaning.interpret import Array
+
+
+def _printer() -> Printer:
+    from dslc.backends.c.files import generate, module_files
+    from dslc.backends.c.text import CannotLower
+
+    return Printer(generate, CannotLower, files=module_files)
+
+
+def _arrays() -> Arrays:
+    import numpy as np
+
+    kinds = {"f64": np.float64, "f32": np.float32}
+
+    def pack(x: Array, dtype: str | None = None) -> Array:
+        return np.asarray(x) if dtype is None else np.asarray(x, kinds[dtype])
+
+    return Arrays(pack, np.asarray)
+
+
+def _runs_with() -> str:
+    from dslc.backends.c.build import compiler_command
+
+    try:
+        command, _ = compiler_command()
+    except RuntimeError as error:
+        raise Unavailable(str(error)) from error
+    return " ".join(command)
+
+
+BACKEND = Backend(
+    "c",
+    library="C",
+    printer=_printer,
+    needs=("numpy",),
+    arrays=_arrays,
+    on_arrays=True,
+    runs_with=_runs_with,
+    lacks={
+        "f16": ("C modules compute in f32 and f64", "take the dtype f32, or the backend numpy or triton"),
+        "bf16": ("C modules compute in f32 and f64", "take the dtype f32, or the backend triton"),
+    },
+    options=frozenset({"march", "name"}),
+    lengths=(262147, 65537, 16411, 4099, 1031, 257, 67),
+)

@@ -1,0 +1,49 @@
+"""The program of docs/c.md trains the digits MLP and runs it, without Python."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from dslc.compiler import compile_files, compile_module
+
+ROOT = Path(__file__).parents[3]
+MLP = ROOT / "specs/mlp/mlp.dsl"
+
+
+def test_a_c_program_trains_the_digits_mlp(tmp_path: Path) -> None:
+    page = (ROOT / "docs/c.md").read_text(encoding="utf-8")
+    _, program = re.findall(r"```c\n(.*?)```", page, re.DOTALL)
+    (command,) = re.findall(r"^cc .*program\.c.*$", page, re.MULTILINE)
+    for name, text in compile_files(MLP, "c").items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "digits.c").write_text(program, encoding="utf-8")
+    done = subprocess.run(
+        [*command.replace("program.c", "digits.c").split(), "-Wall", "-o", "digits"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "digits.c" not in done.stderr
+
+    data = np.load(ROOT / "specs/data/digits.npz")
+    x, label = data["x"].astype(np.float32), data["label"].astype(np.int64)
+    save_file({"x": x, "label": label}, tmp_path / "data.safetensors")
+    numpy = compile_module(MLP)
+    numpy.save(numpy.init(0), tmp_path / "start.safetensors")
+    given = ["data.safetensors", "start.safetensors", str(len(x))]
+    told = subprocess.run(["./digits", *given, "10"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    right, rows = map(int, re.findall(r"\d+", told))
+    params = numpy.init(0)
+    opt = numpy.init_opt(params)
+    for _ in range(10):
+        for first in range(0, len(x) - 63, 64):
+            numpy.train_step(params, opt, x[first : first + 64], label[first : first + 64])
+    wanted = int((numpy.forward(params, x).argmax(1) == label).sum())
+    assert rows == len(x) and right > 0.97 * rows and abs(right - wanted) <= 3
+
+    done = subprocess.run(["./digits", *given[:2], "7", "1"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr == "x is not in the file, or not of 448 entries\n"
