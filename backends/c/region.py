@@ -160,12 +160,12 @@ def grouped(items: Sequence[Item]) -> list[Product | list[Pass]]:
 
 
 def neutral(node: ir.Comp, kernel: Kernel) -> str:
-    ctype = kernel.types.of(node.dtype)
+    ctype, whole = kernel.types.of(node.dtype), "INT32" if node.dtype == "i32" else "INT64"
     match node.op:
         case "max":
-            return "INT64_MIN" if ctype == "int64_t" else "0" if ctype == "uint8_t" else "-INFINITY"
+            return f"{whole}_MIN" if ctype == "int64_t" else "0" if ctype == "uint8_t" else "-INFINITY"
         case "min":
-            return "INT64_MAX" if ctype == "int64_t" else "1" if ctype == "uint8_t" else "INFINITY"
+            return f"{whole}_MAX" if ctype == "int64_t" else "1" if ctype == "uint8_t" else "INFINITY"
         case "prod" | "all":
             return "1"
     return "0"
