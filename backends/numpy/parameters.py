@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.function import ModuleText
 from dslc.backends.numpy.statement import Lowering
-from dslc.backends.numpy.text import shape_code, size_code
+from dslc.backends.numpy.text import atom, shape_code, size_code
 
 from dslc.builder.statements import Builder
 from dslc.builder.tables import LOOPS, layer_path, table_lines
@@ -38,6 +38,13 @@ def parameter_table(text: ModuleText, unit: Unit) -> str:
         numbers = [Body(low, ()).scalar(Builder(unit, "inference").scalar(a, {})).code for a in declaration.init_args]
         if declaration.initializer in ("glorot", "he", "lecun"):
             numbers += map(size_code, fan[unit.inputs[path]])
+        match declaration.initializer, numbers:
+            case "uniform", []:
+                numbers = ["-1.0", "1.0"]
+            case "uniform", [most]:
+                numbers = [f"-{atom(most)}", most]
+            case "normal" | "orthogonal", []:
+                numbers = ["1.0"]
         rest = "".join(f", {n}" for n in numbers)
         entries[path] = f'({shape}, "{declaration.initializer}"{rest})'
     lines = [f"DTYPE = {text.dtype}"]
@@ -64,9 +71,9 @@ INITIALISERS = {
     "glorot": ["(2 * draw(seed, number, np.arange(count)) - 1) * np.sqrt(6 / sum(numbers))"],
     "he": ["normal_draws(seed, number, count) * np.sqrt(2 / numbers[0])"],
     "lecun": ["normal_draws(seed, number, count) * np.sqrt(1 / numbers[0])"],
-    "normal": ["normal_draws(seed, number, count) * (numbers[0] if numbers else 1.0)"],
+    "normal": ["normal_draws(seed, number, count) * numbers[0]"],
     "uniform": [
-        "low, high = (-1.0, 1.0) if not numbers else numbers if len(numbers) == 2 else (-numbers[0], numbers[0])",
+        "low, high = numbers",
         "low + (high - low) * draw(seed, number, np.arange(count))",
     ],
     "identity": ["np.eye(*shape)"],
@@ -74,7 +81,7 @@ INITIALISERS = {
         "tall = normal_draws(seed, number, count).reshape(shape if shape[0] >= shape[1] else shape[::-1])",
         "q, r = np.linalg.qr(tall)",
         "q = q * np.sign(np.diag(r))",
-        "(q if shape[0] >= shape[1] else q.T) * (numbers[0] if numbers else 1.0)",
+        "(q if shape[0] >= shape[1] else q.T) * numbers[0]",
     ],
 }
 

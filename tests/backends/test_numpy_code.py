@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from shipped import text_of
 
-from dslc.compiler import compile_text
+from dslc.compiler import compile_text, imported
 from tests.backends.test_numpy_specs import (
     test_the_module_of_a_spec_agrees_with_the_interpreter as agrees,
 )
@@ -181,3 +181,21 @@ def test_a_step_calls_the_helpers_of_the_whole_sequence() -> None:
     text = text_of("specs/transformer/gpt.dsl").split("\ndef step(")[1].split("\ndef ")[0]
     assert "feed_forward_x = dense_y * normal_cdf(dense_y)" in text
     assert "erfc(" not in text
+
+
+def test_the_table_has_the_numbers_that_an_initialiser_means(tmp_path: Path) -> None:
+    spec = tmp_path / "spec.dsl"
+    spec.write_text(
+        "model m(x: f32[N, 30], k = 20) -> y:\n"
+        "    param a: [30, k] ~ uniform(0.5)\n    param b: [30, k] ~ uniform(1 / k)\n"
+        "    param c: [30, k] ~ uniform(-0.1, 0.3)\n    param d: [30, k] ~ uniform\n    param e: [30, k] ~ normal\n"
+        "    y = x[n, i] * (a[i, o] + b[i, o] + c[i, o] + d[i, o] + e[i, o])\n",
+        encoding="utf-8",
+    )
+    module = imported(compile_text(spec), "m")
+    numbers = {name: numbers for name, (_, _, *numbers) in module.PARAMS.items()}
+    assert numbers == {"a": [-0.5, 0.5], "b": [-0.05, 0.05], "c": [-0.1, 0.3], "d": [-1.0, 1.0], "e": [1.0]}
+    for name, value in module.init(3).items():
+        if name != "e":
+            low, high = numbers[name]
+            assert low <= value.min() < 0.95 * low + 0.05 * high and 0.05 * low + 0.95 * high < value.max() <= high
