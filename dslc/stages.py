@@ -99,6 +99,8 @@ def fused(spec: Spec) -> str:
 def memory(spec: Spec) -> str:
     """How long values live: which statement makes one, which reads it last, and what is saved for the gradient."""
     lifetimes = backend_of(spec.backend).printer().memory
+    if lifetimes is None and backend_of(spec.backend).library != "torch":
+        raise NoStage(f"the {spec.backend} backend does not tell how long values live")
     if lifetimes is None:
         raise NoStage(f"modules of the {spec.backend} backend take memory from torch: `dslc cost` counts their buffers")
     lowered = spec.lowered()

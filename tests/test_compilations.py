@@ -30,7 +30,7 @@ def test_an_unknown_dtype_is_refused_with_those_that_there_are(backend: str) -> 
 
 
 def test_an_unknown_backend_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(ValueError, match="no backend 'jax'; expected 'numpy' or 'triton'"):
+    with pytest.raises(ValueError, match="no backend 'jax'; expected 'numpy', 'c' or 'triton'"):
         dslc.compile(ROOT / "specs/mlp/mlp.dsl", "jax")
 
 

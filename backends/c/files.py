@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from dslc.backends.c.header import header
@@ -15,6 +16,12 @@ def generate(program: Program, source: str, dtype: str = "f32", march: str = "na
     """The text of a Python module with the C text in it."""
     text, interface = c_file(program, name or Path(source).stem, source, dtype)
     return python_text(program, interface, source, dtype, text, march)
+
+
+def kernels(text: str) -> list[str]:
+    """The functions of a C text that threads share the work of."""
+    pattern = r"^static void \w+\(void \*context, long begin, long end\) \{\n.*?^\}"
+    return re.findall(pattern, text, re.MULTILINE | re.DOTALL)
 
 
 def module_files(
