@@ -58,6 +58,10 @@ def fitting(unit: Unit, has_states: bool, state_dtype: str) -> list[str]:
     return [*lines, f"fitting(state, STATE, {state_dtype})"] if has_states else lines
 
 
+#: what a comparison of whole numbers is where it does not hold
+OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+
+
 def needs(unit: Unit, where: Sequence[p.SizeCondition], code: Callable[[Size], str]) -> list[str]:
     """Lines that check what the `where` of a spec says of sizes that are read off the inputs."""
     shapes = (x.shape for x in unit.inputs.values() if x.role == "input")
@@ -68,8 +72,9 @@ def needs(unit: Unit, where: Sequence[p.SizeCondition], code: Callable[[Size], s
         names = {s.name: code(s) for x in sides for s in sorted(x.free_symbols, key=lambda s: s.name)}
         if all(name in known for name in names):
             left, right, span = code(condition.left), code(condition.right), condition.span
-            test = f"({left}) % ({right}) == 0" if condition.op == "%" else f"{left} {condition.op} {right}"
+            wrong = f"({left}) % ({right}) != 0" if condition.op == "%" else f"{left} {OPPOSITE[condition.op]} {right}"
             text = f"{span.place} needs {' '.join(span.text.split())}, found "
             found = ", ".join(f"{name} = {{{names[name]}}}" for name in sorted(names))
-            lines += [f"if not {test}:", f'    raise ValueError({quoted(text)} + f"{found}")']
+            message = f'{quoted(text)} + f"{found}"' if {"{", "}"} & {*text} else f'f{quoted(text)[:-1]}{found}"'
+            lines += [f"if {wrong}:", f"    raise ValueError({message})"]
     return lines
