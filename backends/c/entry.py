@@ -9,14 +9,17 @@ from dataclasses import dataclass, field
 from dslc.backends.c.calls import call_lines, pieces
 from dslc.backends.c.interface import Entry, Field
 from dslc.backends.c.kernel import Kernel
-from dslc.backends.c.region import COLUMNS, ROWS, WORTH, ProductText, region_lines
-from dslc.backends.c.text import Names, Types, identifier
+from dslc.backends.c.region import COLUMNS, FEW_ROWS, ROWS, WORTH, GatheredText, ProductText, _product, region_lines
+from dslc.backends.c.text import Names, Types, factor, identifier
 
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
-from dslc.schedule.form import Call, Loop, Product, Region, Step
+from dslc.schedule.form import Call, Gathered, Loop, Product, Region, Step
 from dslc.schedule.plan import Carry, Plan, Result, Slot, Stacked, based
 from dslc.sizes import Size, Symbol, estimate
+
+#: columns of a matrix that are packed at once: a multiple of those of a panel
+PANELS = 128
 
 
 @dataclass
@@ -43,8 +46,11 @@ class EntryText:
     spare: dict[tuple[ir.Scan, int, str], str] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)
     #: matrices that are packed before a region runs: their fields, and the calls that pack them
-    packs: list[tuple[str, str]] = field(default_factory=list)
+    packs: list[tuple[str, str, str]] = field(default_factory=list)
     packed_sizes: dict[str, tuple[Size, Size, str]] = field(default_factory=dict)
+    #: sides of products that are written before a region runs: their sizes, and the functions that write them
+    matrices: dict[str, tuple[Size, ...]] = field(default_factory=dict)
+    before: list[tuple[str, Size]] = field(default_factory=list)
     #: bytes that calls work in, and the functions whose sizes these are
     scratch: list[tuple[str, Kernel]] = field(default_factory=list)
     #: can a step fail?
@@ -238,6 +244,8 @@ class EntryText:
         for name, (K, N, suffix) in self.packed_sizes.items():
             size = f"sizeof *f->{name} * packed_size{suffix}({kernel.size(K)}, {kernel.size(N)})"
             lines.append(f"    f->{name} = taken(w, &at, {size});")
+        for name, shape in self.matrices.items():
+            lines.append(f"    f->{name} = taken(w, &at, sizeof *f->{name} * ({kernel.size(_product(shape))}));")
         owners: dict[int, list[str]] = {}
         sizes: dict[int, list[str]] = {}
         for node, home in self.plan.homes.items():
@@ -270,8 +278,12 @@ class EntryText:
 
     def rows(self, region: Region) -> int:
         """Rows that a region takes at once."""
-        if any(isinstance(x, Product) for x in region.items):
+        if any(not isinstance(x, Product | Gathered) and x.kind == "columns" for x in region.items):
+            return COLUMNS
+        if any(isinstance(x, Product | Gathered) and x.rows + 1 == region.depth for x in region.items):
             return ROWS
+        if any(isinstance(x, Product | Gathered) for x in region.items):
+            return 1
         return max(1, int(WORTH // self.work(region)))
 
     def work(self, region: Region) -> float:
@@ -282,13 +294,6 @@ class EntryText:
                 count *= max(1.0, estimate(size))
             most = max(most, count)
         return most
-
-    def grain(self, region: Region) -> int:
-        if any(not isinstance(x, Product) and x.kind == "columns" for x in region.items):
-            return COLUMNS
-        if any(isinstance(x, Product) and x.rows + 1 == region.depth for x in region.items):
-            return ROWS
-        return max(1, int(WORTH // self.work(region)))
 
     def body(self, kernel: Kernel, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -301,7 +306,7 @@ class EntryText:
                     self.loop(kernel, step)
 
     def region(self, kernel: Kernel, region: Region) -> None:
-        self.packs = []
+        self.packs, self.before = [], []
         named = [x for x in region.nodes if x.name and x in self.plan.homes] or region.nodes
         wish = f"{self.interface.name}_{self.wish(named[-1])}"
         name = self.names.fresh(wish)
@@ -318,11 +323,13 @@ class EntryText:
             kernel.line(f"{name}(&f, 0, 1);")
             return
         if self.packs:
-            self.packing(kernel, inner, name)
-        count: Size = 1
+            self.packing(kernel, inner, region)
+        for title, length in self.before:
+            kernel.line(f"parallel({title}, &f, {kernel.size(length)}, 1);")
+        length: Size = 1
         for s in region.sizes:
-            count = count * s
-        kernel.line(f"parallel({name}, &f, {kernel.size(count)}, {self.grain(region)});")
+            length = length * s
+        kernel.line(f"parallel({name}, &f, {kernel.size(length)}, {self.rows(region)});")
 
     def packed(
         self, kernel: Kernel, product: ProductText, b: str, N: str, K: str, bk: str, bj: str, suffix: str
@@ -334,24 +341,51 @@ class EntryText:
         self.fields[name] = f"{ctype} *"
         inner = len(node.shape)
         rows = next(k for k in product.inner()[:1])
-        self.packed_sizes[name] = (node.reduced[rows - inner], node.shape[product.product.columns], suffix)
-        self.packs.append((name, f"pack{suffix}({K}, {N}, {b}, {bk}, {bj}, f->{name});"))
+        columns = node.shape[product.product.columns]
+        self.packed_sizes[name] = (node.reduced[rows - inner], columns, suffix)
+        piece = f"{b} + begin" if bj == "1" else f"{b} + begin * {factor(bj)}"
+        call = f"pack{suffix}({K}, end - begin, {piece}, {bk}, {bj}, f->{name} + begin * {factor(K)});"
+        self.packs.append((name, call, kernel.size(columns)))
         local = kernel.names.fresh(name)
         kernel.head[local] = f"const {ctype} *{local} = f->{name};"
         return local
 
-    def packing(self, kernel: Kernel, inner: Kernel, name: str) -> None:
-        """Pack the matrices of a region, each on one thread."""
-        title = self.names.fresh(f"{name}_packed")
-        lines = [
-            f"static void {title}(void *context, long begin, long end) {{",
-            f"    const {self.frame} *f = context;",
-        ]
-        lines += inner.declared("\n".join(call for _, call in self.packs))
-        for k, (_, call) in enumerate(self.packs):
-            lines.append(f"    if (begin <= {k} && {k} < end) {call}")
-        self.functions.append("\n".join([*lines, "}"]))
-        kernel.line(f"parallel({title}, &f, {len(self.packs)}, 1);")
+    def written_side(self, kernel: Kernel, product: GatheredText) -> str:
+        """The name of the right side of a product that is a formula, written before the region runs."""
+        node = product.node
+        reads = [s.tensor for s in ir.scalars(product.product.right) if isinstance(s, ir.Read)]
+        name = self.names_of_fields.fresh(f"{self.wish(reads[0]) if reads else 'side'}_matrix")
+        ctype = self.types.of(node.dtype)
+        self.fields[name] = f"{ctype} *"
+        sizes = [product.sizes[v] for v in product.product.inner] + list(node.shape[product.product.rows + 1 :])
+        self.matrices[name] = tuple(sizes)
+        inner = Kernel(self, self.names.inner())
+        target = inner.names.fresh(name)
+        inner.head[target] = f"{ctype} *{target} = f->{name};"
+        product.right_lines(inner, target)
+        title = self.names.fresh(f"{self.interface.name}_{name}")
+        head = [f"static void {title}(void *context, long begin, long end) {{", f"    const {self.frame} *f = context;"]
+        self.functions.append("\n".join([*head, *inner.declared(), *inner.lines, "}"]))
+        self.before.append((title, sizes[0]))
+        local = kernel.names.fresh(name)
+        kernel.head[local] = f"const {ctype} *{local} = f->{name};"
+        return local
+
+    def packing(self, kernel: Kernel, inner: Kernel, region: Region) -> None:
+        """Pack the matrices of a region, if it has rows enough to gain by that."""
+        rows = kernel.size(_product(region.sizes))
+        for name, call, columns in self.packs:
+            title = self.names.fresh(f"{self.interface.name}_{name}")
+            lines = [
+                f"static void {title}(void *context, long begin, long end) {{",
+                f"    const {self.frame} *f = context;",
+                *inner.declared(call.replace(f"f->{name}", "")),
+                f"    {call}",
+                "}",
+            ]
+            self.functions.append("\n".join(lines))
+            kernel.line(f"if ({rows} >= {FEW_ROWS}) parallel({title}, &f, {columns}, {PANELS});")
+            kernel.line(f"else f.{name} = NULL;")
 
     def call(self, kernel: Kernel, step: Call) -> None:
         name = self.names.fresh(f"{self.interface.name}_{self.wish(step.node)}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.lower import Lowering, statement
 from dslc.backends.numpy.sharing import is_broadcast, owners
@@ -57,8 +55,7 @@ def scatter(low: Lowering, node: ir.Node) -> None:
         pass
     elif isinstance(node.base, ir.Comp) and low.inlined(node.base) and owners(node.base) == {node.base}:
         code = bare(low.full(low.comp(node.base), node.shape, node.dtype))
-        kept = is_broadcast(node.base) or re.fullmatch(r"[\w.\[\]:, ]+(\.T|\.reshape\([^()]*\))?", code)  # has a name
-        low.line(f"{name} = {code}{'.copy()' if kept else ''}", comment, node.span)
+        low.line(f"{name} = {code}{'.copy()' if is_broadcast(node.base) else ''}", comment, node.span)
     elif node.base is not None:
         low.line(f"{name} = {low.tensor(node.base)}.copy()", comment, node.span)
     elif node.op == "+":

@@ -36,7 +36,7 @@ class Pass:
 
 @dataclass(eq=False)
 class Product:
-    """left[rows, inner] * right[inner, columns], for each place of all other axes."""
+    """left[rows, inner] * right[inner, columns], for each place of all other axes; both as they lie in memory."""
 
     node: ir.Comp
     left: ir.Read
@@ -46,7 +46,24 @@ class Product:
     columns: int
 
 
-Item = Pass | Product
+@dataclass(eq=False)
+class Gathered:
+    """left[rows, inner] * right[inner, columns], where a side is a formula, as the windows of a convolution are.
+
+    The first axes of the result are its rows, the others its columns. Pieces of the left side are written to a scratch
+    buffer that stays in the cache, the right side as a whole, where it is not a matrix in memory already.
+    """
+
+    node: ir.Comp
+    left: ir.Scalar
+    right: ir.Scalar
+    #: the last of the axes that are rows
+    rows: int
+    #: the summed variables, those last that lie side by side in memory
+    inner: tuple[int, ...]
+
+
+Item = Pass | Product | Gathered
 
 
 @dataclass(eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Call, Loop, Pass, Product, Region, Step, resolved
+from dslc.schedule.form import Call, Item, Loop, Pass, Region, Step, resolved
 from dslc.schedule.products import product_of, stride
 
 
@@ -39,6 +39,8 @@ def _grouped(order: Iterable[ir.Node], wanted: set[ir.Node]) -> list[Step]:
     grouping.add(order)
     for step in grouping.steps:
         if isinstance(step, Region):
+            while step.depth > 1 and all(x.op is None and len(x.shape) == step.depth for x in step.nodes):
+                step.sizes = step.sizes[:-1]  # maps alone: their last axis is a loop in vectors
             step.items = items_of(step)
     return grouping.steps
 
@@ -83,19 +85,25 @@ class Grouping:
             region = self.steps[k]
             if isinstance(region, Region) and joins(node, region):
                 return k
-        self.steps.append(Region(node.shape[: parallel_axes(node)], [node]))
+        self.steps.append(Region(node.shape[: most_axes(node)], [node]))
         return len(self.steps) - 1
 
 
-def parallel_axes(node: ir.Comp) -> int:
-    """How many first axes of a comprehension it is best cut along: the others are one piece of work."""
+def most_axes(node: ir.Comp) -> int:
+    """How many first axes of a comprehension it can be cut along."""
     rank = len(node.shape)
     if node.op is None:
-        return rank - 1 if rank > 1 else rank
+        return rank
     product = product_of(node)
     if product is not None:
         return product.rows + 1
     return rank - 1 if rank > 1 and along_result(node) else rank
+
+
+def parallel_axes(node: ir.Comp) -> int:
+    """How many it is best cut along: the last axis of a map is a loop in vectors."""
+    most = most_axes(node)
+    return most - 1 if node.op is None and most > 1 else most
 
 
 def along_result(node: ir.Comp) -> bool:
@@ -112,9 +120,9 @@ def along_result(node: ir.Comp) -> bool:
 
 def joins(node: ir.Comp, region: Region) -> bool:
     """Let a region compute a node too, cut along fewer axes if need be; False where that is not legal or worth it."""
-    own = parallel_axes(node)
-    depth = min(region.depth, own)
-    if (depth == 0 or depth + 1 < max(region.depth, own) > 2) and region.depth != own:
+    depth = min(region.depth, most_axes(node))
+    best = max(parallel_axes(node), *map(parallel_axes, region.nodes))
+    if (depth == 0 and best > 0) or depth + 1 < best > 2:
         return False
     if node.shape[:depth] != region.sizes[:depth] or (depth < region.depth and not _many(region.sizes[:depth])):
         return False
@@ -157,9 +165,9 @@ def _made_of(node: ir.Node) -> set[ir.Node]:
 # ---- inside of a region ----------------------------------------------------------------------------------
 
 
-def items_of(region: Region) -> list[Pass | Product]:
+def items_of(region: Region) -> list[Item]:
     """Passes and products of a region, in order; maps and reductions over the same axes share their loops."""
-    items: list[Pass | Product] = []
+    items: list[Item] = []
     where: dict[ir.Node, int] = {}
     for node in region.nodes:
         product = product_of(node)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Call, Loop, Product, Region, Step, resolved
+from dslc.schedule.form import Call, Loop, Pass, Region, Step, resolved
 from dslc.schedule.group import is_here
 from dslc.sizes import Size, estimate
 
@@ -192,9 +192,9 @@ def stored(region: Region, outside: set[ir.Node]) -> list[ir.Comp]:
     rows = 0
     where: dict[ir.Node, tuple[int, int]] = {}
     for k, item in enumerate(region.items):
-        if isinstance(item, Product) or item.kind == "columns":
-            rows += 1
-        nodes = [item.node] if isinstance(item, Product) else item.members
+        alone = not isinstance(item, Pass) or item.kind == "columns"
+        rows += alone
+        nodes = item.members if isinstance(item, Pass) else [item.node]
         for node in nodes:
             for s in ir.scalars(node.body):
                 if isinstance(s, ir.Read):
@@ -204,9 +204,9 @@ def stored(region: Region, outside: set[ir.Node]) -> list[ir.Comp]:
                     ):
                         found[tensor] = None
             where[node] = k, rows
-        if isinstance(item, Product) or item.kind != "map":
+        if not isinstance(item, Pass) or item.kind != "map":
             found.update(dict.fromkeys(nodes))
-            rows += isinstance(item, Product) or item.kind == "columns"
+            rows += alone
     return [x for x in region.nodes if x in found]
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from dslc.dtypes import alike, is_float
 from dslc.ir import nodes as ir
 from dslc.kernels.sides import contraction_sides
-from dslc.schedule.form import Product
-from dslc.sizes import Size
+from dslc.ops.table import COSTLY
+from dslc.schedule.form import Gathered, Product
+from dslc.sizes import Size, estimate
 
 
 def strides(shape: Sequence[Size]) -> list[Size]:
@@ -46,23 +48,64 @@ def stride(read: ir.Read, variable: int) -> Size:
     return total
 
 
-def product_of(node: ir.Node) -> Product | None:
-    """A comprehension as a matrix product, where it is one."""
+def product_of(node: ir.Node) -> Product | Gathered | None:
+    """A comprehension as a matrix product, where it is one that is worth it."""
     if not isinstance(node, ir.Comp) or not is_float(node.dtype):
         return None
     sides = contraction_sides(node)
     if sides is None:
         return None
-    left, right, _, rows, columns = sides
-    for side in (left, right):
-        if not is_strided(side) or not isinstance(side, ir.Read) or not alike(side.dtype, node.dtype):
-            return None
-        if isinstance(side.tensor, ir.Input) and "*" in side.tensor.name and not isinstance(side.places[0], ir.At):
-            return None  # the parameters of all layers do not lie side by side
-    assert isinstance(left, ir.Read) and isinstance(right, ir.Read)
+    left, right, batch, rows, columns = sides
     last = len(node.shape) - 1
     if last in rows:
         left, right, rows, columns = right, left, columns, rows
     if last not in columns or not rows:
         return None
-    return Product(node, left, right, max(rows), last)
+    if isinstance(left, ir.Read) and isinstance(right, ir.Read):
+        if all(is_strided(x) and alike(x.dtype, node.dtype) and not of_layers(x) for x in (left, right)):
+            return Product(node, left, right, max(rows), last)
+    return gathered(node, left, right, batch, rows, columns)
+
+
+def of_layers(read: ir.Read) -> bool:
+    """Does a read take the parameters of more layers than one? They do not lie side by side."""
+    return isinstance(read.tensor, ir.Input) and "*" in read.tensor.name and not isinstance(read.places[0], ir.At)
+
+
+#: a side that is written as a whole has at most about so many entries
+MOST_WRITTEN = 2**21
+#: and a product with fewer columns, or sums of fewer products, is not worth it
+FEWEST = 4
+
+
+def gathered(
+    node: ir.Comp, left: ir.Scalar, right: ir.Scalar, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]
+) -> Gathered | None:
+    """A product one side of which is a formula: its first axes are rows, of which the right side knows nothing."""
+    rank = len(node.shape)
+    if batch or list(rows) != list(range(len(rows))) or list(columns) != list(range(len(rows), rank)):
+        return None
+    if any(isinstance(s, ir.Rand) for side in (left, right) for s in ir.scalars(side)):
+        return None
+    if any(isinstance(s, ir.Op) and s.name in COSTLY for s in ir.scalars(left)):
+        return None  # computed again for each piece
+    inner = tuple(range(rank, rank + len(node.reduced)))
+    sums, wide = count(node.reduced), count([node.shape[v] for v in columns])
+    if sums < FEWEST or wide < FEWEST:
+        return None
+    strided = is_strided(right) and isinstance(right, ir.Read)
+    if not strided and sums * wide > MOST_WRITTEN:
+        return None
+    reads = [s for side in (left, right) for s in ir.scalars(side) if isinstance(s, ir.Read) and s.places]
+    if any(of_layers(s) for s in reads):
+        return None
+
+    def apart(v: int) -> tuple[float, ...]:
+        return tuple(-estimate(stride(s, v)) for s in reads if s.outside is not None or is_strided(s))
+
+    return Gathered(node, left, right, max(rows), tuple(sorted(inner, key=lambda v: (apart(v), v))))
+
+
+def count(sizes: Sequence[Size]) -> float:
+    """About how many places there are."""
+    return math.prod(max(1.0, estimate(s)) for s in sizes)

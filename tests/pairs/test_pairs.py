@@ -46,7 +46,7 @@ def test_what_roundings_move_far_is_no_mistake(seed: int) -> None:
     check(range(seed, seed + 1))
 
 
-@pytest.mark.parametrize("seed", [6272, 10735, 11737, 12737])
+@pytest.mark.parametrize("seed", [10735, 11737, 12737])
 def test_programs_that_once_differed_agree(seed: int) -> None:
     check(range(seed, seed + 1))
 
