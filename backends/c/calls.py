@@ -25,8 +25,22 @@ def call_lines(kernel: Kernel, node: ir.Scatter | ir.Along | ir.External) -> Non
             fourier(kernel, node)
         case ir.Along():
             ordered(kernel, node)
+        case ir.External() if node.op in kernel.entry.histories:
+            grown(kernel, node)
         case ir.External():
             matrices(kernel, node)
+
+
+def grown(kernel: Kernel, node: ir.External) -> None:
+    """Put the newest element into an entry of the cache."""
+    history, element, shape = kernel.entry.histories[node.op], node.args[0], node.shapes[0]
+    inner, room = kernel.size(_count(shape[history.axis + 1 :])), kernel.size(shape[history.axis])
+    x, y = kernel.pointer(element), part(kernel, node)
+    o, i = kernel.names.fresh("o"), kernel.names.fresh("i")
+    target = f"({o} * {factor(room)} + {kernel.size(history.newest)}) * {factor(inner)} + {i}"
+    kernel.open(f"for (long {o} = 0; {o} < {kernel.size(_count(shape[: history.axis]))}; {o}++)")
+    kernel.line(f"for (long {i} = 0; {i} < {inner}; {i}++) {y}[{target}] = {x}[{o} * {factor(inner)} + {i}];")
+    kernel.indent -= 1
 
 
 def around(kernel: Kernel, node: ir.Along) -> tuple[str, str, str]:

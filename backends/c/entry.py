@@ -15,11 +15,25 @@ from dslc.backends.c.text import Names, Types, factor, identifier
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
 from dslc.schedule.form import Call, Gathered, Loop, Product, Region, Step
-from dslc.schedule.plan import Carry, Plan, Result, Slot, Stacked, based
+from dslc.schedule.plan import Carry, Kept, Plan, Result, Slot, Stacked, based
 from dslc.sizes import Size, Symbol, estimate
 
 #: columns of a matrix that are packed at once: a multiple of those of a panel
 PANELS = 128
+
+
+@dataclass(frozen=True)
+class History:
+    """An entry of a cache that a step puts the newest element into."""
+
+    #: how its memory is reached from the arguments, and its field
+    access: str
+    field: Field
+    #: the axis of the positions, and the newest of them
+    axis: int
+    newest: Size
+    #: the loops around it, outer first: those of layers have arrays of their own
+    loops: tuple[ir.Scan, ...]
 
 
 @dataclass
@@ -55,6 +69,8 @@ class EntryText:
     scratch: list[tuple[str, Kernel]] = field(default_factory=list)
     #: can a step fail?
     fails: bool = False
+    #: entries of a cache that grow in place, by name
+    histories: Mapping[str, History] = field(default_factory=dict)
     #: inputs that are numbers of the struct of arguments
     numbers: dict[ir.Input, str] = field(default_factory=dict)
 
@@ -174,6 +190,8 @@ class EntryText:
         home = self.plan.homes.get(node)
         if isinstance(home, Result):
             return c_type(self.results[home.name][1].dtype)
+        if isinstance(home, Kept):
+            return c_type(self.histories[home.name].field.dtype)
         return self.types.of(node.dtype)  # type: ignore[union-attr]
 
     def input_type(self, node: ir.Node) -> str:
@@ -214,7 +232,21 @@ class EntryText:
                 return f"{kernel.frame}{self.spare[scan, j, 'second']}"
             case Stacked(part=part):
                 return self.entry_of_stack(part, kernel)
+            case Kept(name):
+                return self.entry_of_history(self.histories[name], node, kernel)
         raise AssertionError(node)
+
+    def entry_of_history(self, history: History, node: ir.Node, kernel: Kernel) -> str:
+        """The array of this pass of the loops around an entry of a cache."""
+        counters = [kernel.counter(ir.Step("number", x.number, 0, "i64", ())) for x in history.loops]
+        apart = len(history.field.layers)
+        text = f"{kernel.frame}{history.access}"
+        if apart:
+            text += f"[{kernel.offset([x.length for x in history.loops[:apart]], counters[:apart])}]"
+        if rest := counters[apart:]:
+            shape = [*(x.length for x in history.loops[apart:]), *node.shape]  # type: ignore[union-attr]
+            text += f" + {kernel.offset(shape, [*rest, *['0'] * len(node.shape)])}"  # type: ignore[union-attr]
+        return text
 
     def entry_of_stack(self, part: ir.Part, kernel: Kernel) -> str:
         """The place of a step in the stack of the results of a scan."""
@@ -324,8 +356,8 @@ class EntryText:
             return
         if self.packs:
             self.packing(kernel, inner, region)
-        for title, length in self.before:
-            kernel.line(f"parallel({title}, &f, {kernel.size(length)}, 1);")
+        for title, count in self.before:
+            kernel.line(f"parallel({title}, &f, {kernel.size(count)}, 1);")
         length: Size = 1
         for s in region.sizes:
             length = length * s

@@ -32,7 +32,7 @@ DTYPES = {
 
 #: what functions of a module read beside what NumPy's read
 GLOBALS = frozenset({
-    "address", "narrow", "gradients_into", "PARAMETERS", "GRADIENTS", "STATES", "SLOTS", "TRAINED",
+    "address", "kept_at", "narrow", "gradients_into", "PARAMETERS", "GRADIENTS", "STATES", "SLOTS", "TRAINED",
 })  # fmt: skip
 
 

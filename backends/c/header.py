@@ -106,10 +106,10 @@ def arguments(interface: Interface, entry: Entry) -> list[tuple[str, str]]:
     prefix = interface.prefix
     lines = [(f"int64_t {name};", "") for name in entry.sizes]
     lines += [(f"double {name};", "") for name in entry.numbers]
-    lines += [array(field, "const ") for field in entry.inputs]
+    lines += [stored(field) if field.layers else array(field, "const ") for field in entry.inputs]
     lines += [table(prefix, x, "const ") for x in entry.reads]
     lines += [("uint64_t seed;", "of the random draws")] * entry.seed
-    lines += [array(field) for field in entry.results]
+    lines += [stored(field) for field in entry.results]
     return lines + [table(prefix, x) for x in entry.writes]
 
 

@@ -7,11 +7,15 @@ from dslc.backends.c.entry import EntryText
 from dslc.backends.c.header import comment, declarations
 from dslc.backends.c.interface import ADJOINTS, Entry, Field, Interface, Table, adjoints_macro
 from dslc.backends.c.runtime import closure, used
+from dslc.backends.c.stepping import start_parts, step_parts
 from dslc.backends.c.text import CannotLower, Names, Types, identifier
 from dslc.backends.c.update import update_entry, update_text
 
 from dslc.builder.build import Unit
+from dslc.check import program as p
+from dslc.incremental.program import StepProgram
 from dslc.ir import nodes as ir
+from dslc.ir.interning import Table as IrTable
 from dslc.ir.interning import within
 from dslc.kernels.constants import normalised, unscaled
 from dslc.kernels.contract import contracted
@@ -64,6 +68,8 @@ def c_file(program: Program, name: str, source: str, dtype: str) -> tuple[str, I
             made.parts[-1] = f"#ifdef {adjoints_macro(prefix)}\n\n{made.parts[-1]}\n\n#endif"
     if program.update is not None and made.params:
         made.update(program.update)
+    if program.step is not None:
+        made.steps(program.model, *program.step)
     interface = made.interface()
     return made.text(program, source, interface), interface
 
@@ -134,6 +140,34 @@ class FileText:
             text = EntryText(self.prefix, entry, steps, plan, self.types, self.names, results, access, sizes)
             self.parts.append(text.text())
             self.entries.append(entry)
+
+    def steps(self, model: p.Instance, made: StepProgram, table: IrTable) -> None:
+        """`init_cache` and `step` of a sequence model."""
+        with within(table):
+            self.tables(made.unit)
+            for parts in (start_parts(made, self.types, prepared), step_parts(model, made, self.types, prepared)):
+                if not parts.outputs and not parts.histories:
+                    continue
+                self.refuse(parts.outputs)
+                access = dict(parts.access)
+                for x in everything(parts.outputs):
+                    if isinstance(x, ir.Input) and x.role in ("param", "state"):
+                        tables = {"param": ("params", self.params), "state": ("state", self.states)}
+                        name, fields = tables[x.role]
+                        access[x] = f"a->{name}->{fields[x.name].field}", fields[x.name]
+                roles = {x.role for x in access}
+                reads = [Table("params", "params")] * ("param" in roles) + [Table("state", "state")] * (
+                    "state" in roles
+                )
+                written = (*(x.field for x in parts.histories.values()), *(x for _, x in parts.results.values()))
+                entry = Entry(parts.title, tuple(parts.sizes.values()), (), parts.inputs, tuple(reads), parts.random,
+                              written, ())  # fmt: skip
+                steps = scheduled([*parts.outputs.values()])
+                plan = planned(steps, parts.outputs, parts.histories)
+                text = EntryText(self.prefix, entry, steps, plan, self.types, self.names, parts.results, access,
+                                 parts.sizes, histories=parts.placed(steps))  # fmt: skip
+                self.parts.append(text.text())
+                self.entries.append(entry)
 
     def update(self, update: Update) -> None:
         with within(update.table):

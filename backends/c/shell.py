@@ -18,6 +18,7 @@ from dslc.backends.c.functions import (
     training_step,
 )
 from dslc.backends.c.interface import ADJOINTS, Field, Interface, adjoints_macro
+from dslc.backends.c.step_functions import step_functions
 from dslc.backends.c.torch_module import module_parts
 from dslc.backends.numpy.arguments import symbols
 from dslc.backends.numpy.function import ModuleText
@@ -26,7 +27,6 @@ from dslc.backends.numpy.module import FLOATS, helper_texts
 from dslc.backends.numpy.names import HELPERS
 from dslc.backends.numpy.optimizer import LOSS_AND_GRAD, hyperparameters, init_opt
 from dslc.backends.numpy.parameters import init_function, parameter_table
-from dslc.backends.numpy.stepping import step_functions
 from dslc.backends.numpy.weights import FILES, SAVE, SAVE_WITH_STATE, STORED
 
 from dslc.builder.tables import LOOPS, layer_path
@@ -53,6 +53,18 @@ def narrow(name, value, dtype):
     if value.dtype.kind in "iu" and (held != value).any():
         raise ValueError(f"{name}: expected numbers that fit into {np.dtype(dtype).name}, found others")
     return held
+'''
+
+KEPT_AT = '''
+def kept_at(cache, name, shape, dtype):
+    """The address of an entry of a cache, which is as `init_cache` makes it; in rows, from now on."""
+    value = cache[name]
+    if np.shape(value) != shape or value.dtype != dtype:
+        found = f"{getattr(value, 'dtype', type(value).__name__)} of shape {np.shape(value)}"
+        raise ValueError(f"cache[{name!r}]: expected {np.dtype(dtype).name} of shape {shape}, found {found}")
+    if type(value) is not np.ndarray or not value.flags.carray:
+        value = cache[name] = np.array(value, order="C")
+    return address(value)
 '''
 
 #: as in a NumPy module, with one look at the numbers: those below 0 are large ones without a sign
@@ -97,8 +109,7 @@ def python_text(
     shell = Shell(program, interface, text, hidden_names(program, interface))
     blocks, costs, unit = model_functions(shell)
     blocks += training_functions(shell, unit)
-    if interface.entries and shell.entry("step") is None:
-        blocks += step_functions(text, program)
+    blocks += step_functions(shell)
     forward = shell.entry("forward")
     blocks += module_parts(shell, forward is not None and forward.seed)
     save = (SAVE_WITH_STATE if unit.states else SAVE).replace("FLOAT", "DTYPE")
@@ -106,6 +117,8 @@ def python_text(
     blocks = [*tables, *blocks, save, manifest(costs)]
     if any("narrow(" in block or "narrow_of_module(" in block for block in blocks):
         blocks.append(NARROW)
+    if any("kept_at(" in block or "kept_at_of_module(" in block for block in blocks):
+        blocks.append(KEPT_AT)
     below = [copied("calling").text, c_functions(shell, unit, c_text, march)]
     called = {name for name in HELPERS if any(f"{name}(" in block for block in (*blocks, *below))}
     called |= {"refuse"} if "below" in called else set()

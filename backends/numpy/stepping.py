@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from dslc.backends.numpy.arguments import bind, bind_params, uses_random, widened
 from dslc.backends.numpy.function import Function, ModuleText
@@ -48,7 +48,7 @@ def leaves(low: Lowering, cache: str, slot: Slot, value: ir.Tensor) -> list[ir.N
         assert isinstance(inner, ir.Part) and isinstance(inner.of, ir.Scan)
         around.append(inner.of)
         inner = inner.of.results[inner.number]
-    sink = Sink(_one_of(cache, slot))
+    sink = Sink(one_of(cache, slot))
     sink.steps, sink.outer = low.steps, around
     low.layers.sinks.setdefault(inner, []).append(sink)
     assert isinstance(outer, ir.Part)
@@ -67,17 +67,47 @@ def step_functions(text: ModuleText, program: Program) -> list[str]:
         return [_init_cache(text, program.model, step), _step(text, program.model, step)]
 
 
-def _names(low: Lowering, program: StepProgram, inputs: Sequence[str]) -> tuple[str, str]:
+def cache_names(low: Lowering, program: StepProgram, inputs: Sequence[str]) -> tuple[str, str]:
     """What the cache and the room that it has are called: an input may have one of these names."""
     low.taken |= {argument(s.name) for s in open_sizes(program.unit)} | set(map(argument, inputs))
     return low.fresh("cache"), low.fresh("length", "room", "room_for_positions")
 
 
-def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
+@dataclass
+class Start:
+    """What `init_cache` takes and checks, as modules on arrays do."""
+
+    low: Lowering
+    #: what the cache and the room that it has are called
+    cache: str
+    room: str
+    #: inputs without positions
+    fixed: dict[str, ir.Input]
+    #: sizes that no input tells
+    asked: list[str]
+    limited: bool
+    prologue: list[str]
+
+    def arguments(self, state: Sequence[str], seed: bool) -> list[str]:
+        named = [*self.asked, *([self.room] if self.limited else [])]
+        return ["params", *map(argument, self.fixed), *state, *(["*"] if named else []), *named, *["seed=0"] * seed]
+
+    def entries(self, program: StepProgram) -> str:
+        """The dict of a cache without values."""
+        entries = ['"positions": 0', *([f'"length": {self.room}'] if self.limited else [])]
+        entries += [f'"{entry_of(s)}": {argument(s.name)}' for s in open_sizes(program.unit) if s is not program.length]
+        return f"{{{', '.join(entries)}}}"
+
+    def doc(self, model: p.Instance) -> str:
+        room = f", with room for `{self.room}` positions." if self.limited else "."
+        return f"The cache of {model.name} before the first position{room}"
+
+
+def start_of(text: ModuleText, model: p.Instance, program: StepProgram) -> Start:
     unit, length = program.unit, argument(program.length.name)
     fixed = {n: x for n, x in unit.inputs.items() if x.role == "input" and n not in program.inputs}
     low = Lowering(text.dtype)
-    cache, room = _names(low, program, list(fixed))
+    cache, room = cache_names(low, program, list(fixed))
     prologue: list[str] = []
     sizes: dict[str, str] = {}
     for name, node in fixed.items():
@@ -95,23 +125,23 @@ def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> st
     prologue += needs(unit, model.where, size_code)
     given = [x for x in model.inputs if x.name in fixed and (limited or not grows(x, program))]
     prologue += values(unit, given, size_code, argument)
+    return Start(low, cache, room, fixed, asked, limited, prologue)
+
+
+def _init_cache(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
+    start = start_of(text, model, program)
+    low, cache, prologue = start.low, start.cache, start.prologue
     roots = _start_roots(low, cache, program)
     state = _states(low, program, roots)
-    prologue[:0] = fitting(unit, bool(state), "FLOAT" if text.half else "DTYPE")
+    prologue[:0] = fitting(program.unit, bool(state), "FLOAT" if text.half else "DTYPE")
     prologue += widened(text, roots)
-    bind_params(low, unit, roots)
-    entries = ['"positions": 0', *([f'"length": {room}'] if limited else [])]
-    entries += [f'"{entry_of(s)}": {argument(s.name)}' for s in open_sizes(unit) if s is not program.length]
-    low.line(f"{cache} = {{{', '.join(entries)}}}")
+    bind_params(low, program.unit, roots)
+    low.line(f"{cache} = {start.entries(program)}")
     low.run(roots)
     _fill(low, cache, program)
     text.used |= low.used
-    arguments = ["params", *map(argument, fixed), *state, *(["*"] if asked or limited else []), *asked]
-    arguments += [room] if limited else []
-    arguments += ["seed=0"] if uses_random(roots) else []
-    doc = f"The cache of {model.name} before the first position"
-    doc += f", with room for `{room}` positions." if limited else "."
-    function = Function("init_cache", arguments, doc, low, prologue, [f"return {cache}"])
+    arguments = start.arguments(state, uses_random(roots))
+    function = Function("init_cache", arguments, start.doc(model), low, prologue, [f"return {cache}"])
     return function.text()
 
 
@@ -130,7 +160,7 @@ def _fill(low: Lowering, cache: str, program: StepProgram) -> None:
     groups: dict[tuple[ir.Scan, ...], list[tuple[str, str]]] = {}
     for slot in program.slots:
         around = layers(slot)
-        target, shape = _one_of(cache, slot), slot.input.shape[len(around) :]
+        target, shape = one_of(cache, slot), slot.input.shape[len(around) :]
         sizes = ", ".join(map(size_code, shape)) + ("," if len(shape) == 1 else "")
         start = program.starts.get(slot.name)
         if start is None:
@@ -153,10 +183,9 @@ def _fill(low: Lowering, cache: str, program: StepProgram) -> None:
         low.indent -= len(loops)
 
 
-def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
+def checks_of_step(low: Lowering, cache: str, model: p.Instance, program: StepProgram) -> tuple[list[str], list[str]]:
+    """The inputs of a step, and the lines that check them and name what sizes are."""
     unit, length = program.unit, argument(program.length.name)
-    low = Lowering(text.dtype)
-    cache, _ = _names(low, program, list(program.inputs))
     prologue = [f'{argument(s.name)} = {cache}["{entry_of(s)}"]' for s in open_sizes(unit) if s is not program.length]
     ordered = [n for n in unit.inputs if n in program.inputs]
     for name in ordered:
@@ -174,6 +203,14 @@ def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
         prologue += [
             re.sub(rf"\b{length}\b", f'{cache}["length"]', x) for x in values(unit, at_most, size_code, argument)
         ]
+    return ordered, prologue
+
+
+def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
+    unit, length = program.unit, argument(program.length.name)
+    low = Lowering(text.dtype)
+    cache, _ = cache_names(low, program, list(program.inputs))
+    ordered, prologue = checks_of_step(low, cache, model, program)
     changing = {x.name for x in program.slots if x.kind == "state"}
     updates = {k: x for k, x in program.updates.items() if k in changing}
     roots: list[ir.Node] = list(program.outputs.values())
@@ -189,7 +226,7 @@ def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
         axis = len(slot.loops) - len(layers(slot)) + slot.axis
         cut = "[" + ", ".join([*[":"] * axis, f":{length}"]) + "]" if slot.kind == "history" else ""
         if layers(slot):
-            low.layers.stars[slot.input] = _one_of(cache, slot) + cut
+            low.layers.stars[slot.input] = one_of(cache, slot) + cut
         else:
             ending = {"history": "_seen", "state": "_before"}.get(slot.kind, "")
             low.names[slot.input] = low.fresh(slot.name + ending)
@@ -206,11 +243,11 @@ def _step(text: ModuleText, model: p.Instance, program: StepProgram) -> str:
     return Function("step", arguments, doc, low, prologue, epilogue).text()
 
 
-def _one_of(cache: str, slot: Slot) -> str:
+def one_of(cache: str, slot: Slot) -> str:
     """How an entry is written, to be formatted with the names of the variables of its layers.
 
     >>> from dslc.ir.nodes import Input
-    >>> _one_of("cache", Slot("state", "h", Input("h", "cache", "f32", ())))
+    >>> one_of("cache", Slot("state", "h", Input("h", "cache", "f32", ())))
     'cache["h"]'
     """
     around = len(layers(slot))

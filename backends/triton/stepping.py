@@ -19,12 +19,12 @@ from dslc.backends.triton.text import HOST, argument, of_statement, size_code, s
 from dslc.builder.tables import LOOPS
 from dslc.check import program as p
 from dslc.guards import agreement, fitting, needs, values
-from dslc.incremental.cache import Slot, is_entry, is_stacked, layers, newest
+from dslc.incremental.cache import Slot, is_stacked, layers
 from dslc.incremental.program import StepProgram, bounded, entry_of, grows, open_sizes
+from dslc.incremental.room import Grown
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import line_names
 from dslc.kernels.prepare import prepared
-from dslc.passes.transform import Transform
 from dslc.pipeline import NEXT
 from dslc.sizes import Symbol, symbol
 
@@ -32,37 +32,6 @@ from dslc.sizes import Symbol, symbol
 def step_functions(registry: Registry, model: p.Instance, program: StepProgram) -> list[Function]:
     """`init_cache` and `step`."""
     return [_init_cache(registry, model, program), _step(registry, model, program)]
-
-
-# ---- histories
-
-
-class _Grown(Transform):
-    """Values of all positions so far as the filled part of an entry that has room for more.
-
-    What grows such an entry is a node that only `Stepping` knows: what reads it comes after the newest element.
-    """
-
-    def __init__(self, slots: Sequence[Slot], length: Symbol, room: Symbol):
-        super().__init__()
-        self.slots = {x.input: x for x in slots if x.kind == "history"}
-        self.length, self.room = length, room
-
-    def visit(self, node: ir.Node) -> ir.Node:
-        if not isinstance(node, ir.Scatter) or node.base is None or not is_entry(node.base):
-            return node
-        entry = node.base
-        if isinstance(entry, ir.Comp):
-            assert isinstance(entry.body, ir.Read)
-            entry = entry.body.tensor
-        assert isinstance(entry, ir.Input)
-        axis, _ = newest(node)
-        shape = (*node.shape[:axis], self.room, *node.shape[axis + 1 :])
-        element = ir.comp(node.ranges, node.body, name=node.name.removesuffix("_seen"), span=node.span)
-        grown = ir.External(self.slots[entry].name, (element,), 0, (shape,), (node.dtype,), node.name, node.span)
-        whole = ir.intern(ir.Part(ir.intern(grown), 0, node.dtype, shape, node.name, node.span))
-        filled = ir.read(whole, tuple(ir.plain(i) for i in range(len(shape))))
-        return ir.comp(node.shape, filled, name=node.name, span=node.span)
 
 
 @dataclass
@@ -184,12 +153,12 @@ def _step(registry: Registry, model: p.Instance, program: StepProgram) -> Functi
     unit, length = program.unit, size_name(program.length.name)
     host = Stepping(registry)
     cache, room = _names(host, program, list(program.inputs))
-    grown, room = _Grown(program.slots, program.length, symbol(room)), size_name(room)
+    grown, room = Grown(program.slots, program.length, symbol(room)), size_name(room)
     changing = [x for x in program.slots if x.kind == "state"]
     after = {NEXT + s.name: program.updates[s.name] for s in changing}
     roots, steps = prepared(grown.outputs({**program.outputs, **after}), registry.dtype, after)
     host.cache, host.newest = cache, size_code(program.length - 1)
-    host.histories = {x.name: x for x in program.slots if x.kind == "history"}
+    host.histories = {x.input.name: x for x in program.slots if x.kind == "history"}
     ordered = [n for n in unit.inputs if n in program.inputs]
     prologue, state = _begun(host, program, list(roots.values()))
     prologue += [f'{size_name(s.name)} = {cache}["{entry_of(s)}"]' for s in open_sizes(unit) if s is not program.length]

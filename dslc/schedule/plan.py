@@ -6,7 +6,7 @@ that nothing needs any more when the step begins that computes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dslc.ir import nodes as ir
@@ -49,7 +49,14 @@ class Carry:
     number: int
 
 
-Home = Result | Slot | Stacked | Carry
+@dataclass(frozen=True)
+class Kept:
+    """Memory of the caller that keeps what a step of a sequence puts into it, by the name of the entry."""
+
+    name: str
+
+
+Home = Result | Slot | Stacked | Carry | Kept
 
 
 @dataclass(eq=False)
@@ -121,12 +128,17 @@ class Planner:
     kept: dict[object, tuple[Shape, str]] = field(default_factory=dict)
 
 
-def planned(steps: list[Step], results: Mapping[str, ir.Node]) -> Plan:
-    """Homes for all values of a schedule; `results` are what the caller gets, by name."""
+def planned(steps: list[Step], results: Mapping[str, ir.Node], kept: Collection[str] = ()) -> Plan:
+    """Homes for all values of a schedule; `results` are what the caller gets, by name.
+
+    What an External with one of the names `kept` gives lies in memory of the caller of that name.
+    """
     planner = Planner(Plan(), results)
     for node in _everything(steps, results):
         if isinstance(node, ir.Part):
             planner.parts.setdefault(node.of, {})[node.number] = node
+            if isinstance(node.of, ir.External) and node.of.op in kept:
+                planner.plan.homes[node] = Kept(node.of.op)
     wanted: dict[ir.Node, str] = {}
     for name, node in results.items():
         at = resolved(node)

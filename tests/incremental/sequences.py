@@ -66,8 +66,8 @@ class Sequence:
                 found = Interpreter(self.cut(t + 1), sizes).run(rest)
                 yield {k: found[k] if axes[k] is None else np.take(whole[k], t, axes[k]) for k in outputs}
 
-    def module(self) -> ModuleType:
-        return compile_module(self.path, dtype="f64", **self.settings)
+    def module(self, backend: str = "numpy") -> ModuleType:
+        return compile_module(self.path, backend, dtype="f64", **self.settings)
 
     def params(self) -> Arrays:
         return separate(self.forward.unit, self.inputs, self.forward.unit.params)
