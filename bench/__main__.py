@@ -16,7 +16,7 @@ from bench.candidates import PEERS
 from bench.run import CompileResult, Options, measure_limits, run_compile, run_workload
 from bench.workloads import COMPILE, COMPILE_ABOUT, WORKLOADS
 
-BACKENDS = ("numpy",)
+BACKENDS = ("numpy", "c")
 
 #: of the tables where the output is no terminal
 WIDTH = 150

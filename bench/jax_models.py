@@ -36,11 +36,13 @@ def mlp(p: Params, x: Any, s: Sizes) -> Any:
     return dense(p, "dense3", h)
 
 
-def attention(p: Params, name: str, x: Any, s: Sizes) -> Any:
+def attention(p: Params, name: str, x: Any, s: Sizes, causal: bool = True) -> Any:
     q, k, v = (jnp.einsum("nte,ehd->nhtd", x, p[f"{name}.W{key}"]) for key in "qkv")
     score = jnp.einsum("nhtd,nhsd->nhts", q, k) / np.sqrt(s["width"] // s["heads"])
-    past = jnp.tril(jnp.ones((x.shape[1], x.shape[1]), bool))
-    weight = jax.nn.softmax(jnp.where(past, score, -jnp.inf), axis=-1)
+    if causal:
+        past = jnp.tril(jnp.ones((x.shape[1], x.shape[1]), bool))
+        score = jnp.where(past, score, -jnp.inf)
+    weight = jax.nn.softmax(score, axis=-1)
     return jnp.einsum("nhts,nhsd,hde->nte", weight, v, p[f"{name}.Wo"], optimize="optimal")
 
 
@@ -83,6 +85,88 @@ def gru(p: Params, x: Any, s: Sizes) -> Any:
     return dense(p, "dense", h)
 
 
+def bert(p: Params, token: Any, s: Sizes) -> Any:
+    h = layer_norm(p, "layer_norm", p["embedding.W"][token] + p["position"][: token.shape[1]])
+    for layer in range(s["depth"]):
+        name = f"post_norm_block.{layer}"
+        y = attention(p, f"{name}.attention", h, s, causal=False)
+        h = layer_norm(p, f"{name}.layer_norm", h + y)
+        u = gelu(dense(p, f"{name}.feed_forward.dense", h))
+        h = layer_norm(p, f"{name}.layer_norm2", h + dense(p, f"{name}.feed_forward.dense2", u))
+    return h
+
+
+def lstm(p: Params, x: Any, s: Sizes) -> Any:
+    hidden = s["hidden"]
+    h = jnp.swapaxes(x, 0, 1)
+    for name in ("memory_unit", "memory_unit2", "memory_unit3"):
+        w, u, b, d = (jnp.concatenate([p[f"{name}.{k}{gate}"] for gate in "ifoc"], -1) for k in "WUbd")
+
+        def cell(state: Any, a: Any, u: Any = u) -> tuple[Any, Any]:
+            h, c = state
+            g = a + h @ u
+            i, f, o = jnp.split(jax.nn.sigmoid(g[:, : 3 * hidden]), 3, -1)
+            c = f * c + i * jnp.tanh(g[:, 3 * hidden :])
+            h = o * jnp.tanh(c)
+            return (h, c), h
+
+        zeros = jnp.zeros((len(x), hidden))
+        _, h = lax.scan(cell, (zeros, zeros), h @ w + b + d)
+    return dense(p, "dense", h[-1])
+
+
+def filters(p: Params, image: Any, s: Sizes) -> Any:
+    layout = ("NHWC", "HWIO", "NHWC")
+
+    def conv(name: str, x: Any) -> Any:
+        return lax.conv_general_dilated(x, p[f"{name}.K"], (1, 1), "SAME", dimension_numbers=layout) + p[f"{name}.b"]
+
+    h = jax.nn.relu(conv("conv2d", image))
+    for layer in range(s["depth"]):
+        h = jax.nn.relu(conv(f"conv2d2.{layer}", h))
+    return conv("conv2d3", h)
+
+
+def selective_ssm(p: Params, name: str, x: Any) -> Any:
+    step_size = jax.nn.softplus(x * p[f"{name}.Wd"] + p[f"{name}.bd"])
+    b, c = x @ p[f"{name}.WB"], x @ p[f"{name}.WC"]
+    rate = jnp.exp(p[f"{name}.log_A"])
+
+    def step(h: Any, now: Any) -> tuple[Any, Any]:
+        x, size, b, c = now
+        h = jnp.exp(-size[..., None] * rate) * h + (size * x)[..., None] * b[:, None]
+        return h, jnp.einsum("nes,ns->ne", h, c)
+
+    start = jnp.zeros((len(x), *rate.shape))
+    _, y = lax.scan(step, start, [jnp.swapaxes(v, 0, 1) for v in (x, step_size, b, c)])
+    return jnp.swapaxes(y, 0, 1) + p[f"{name}.D"] * x
+
+
+def mamba(p: Params, x: Any, s: Sizes) -> Any:
+    name = "mamba_block"
+    u = x * lax.rsqrt(jnp.square(x).mean(-1, keepdims=True) + 1e-6) * p[f"{name}.rms_norm.scale"]
+    gate = jax.nn.silu(u @ p[f"{name}.dense.W"])
+    h = u @ p[f"{name}.dense2.W"]
+    kernel, bias = (p[f"{name}.causal_depthwise_conv1d.{k}"] for k in "Kb")
+    past = jnp.pad(h, ((0, 0), (len(kernel) - 1, 0), (0, 0)))
+    lags = range(len(kernel))
+    h = bias + sum(kernel[lag] * past[:, len(kernel) - 1 - lag :][:, : x.shape[1]] for lag in lags)
+    h = selective_ssm(p, f"{name}.selective_ssm", jax.nn.silu(h))
+    return dense(p, "dense", x + (h * gate) @ p[f"{name}.dense3.W"])
+
+
+def graph(p: Params, given: Any, s: Sizes) -> Any:
+    x, src, dst = given
+    degree = jnp.zeros(len(x)).at[dst].add(1.0)
+    w = lax.rsqrt(jnp.maximum(degree[src] * degree[dst], 1))[:, None]
+
+    def conv(name: str, x: Any) -> Any:
+        z = dense(p, name, x)
+        return jnp.zeros_like(z).at[dst].add(w * z[src])
+
+    return conv("graph_conv2", jax.nn.relu(conv("graph_conv", x)))
+
+
 def chain(p: Params, x: Any, s: Sizes) -> Any:
     return gelu(x) * jax.nn.sigmoid(x)
 
@@ -93,14 +177,15 @@ def norm(p: Params, x: Any, s: Sizes) -> Any:
 
 MODELS: dict[str, Forward] = {
     "mlp": mlp, "gpt": gpt, "cnn": cnn, "gru": gru, "infer": mlp, "chain": chain, "norm": norm,
+    "bert1": bert, "bert8": bert, "lstm": lstm, "filters": filters, "wide": gpt, "mamba": mamba, "graph": graph,
 }  # fmt: skip
 
 
-def adam(p: Any, m: Any, v: Any, g: Any, step: Any, decay: float) -> tuple[Any, Any, Any]:
+def adam(p: Any, m: Any, v: Any, g: Any, step: Any, rate: float, decay: float) -> tuple[Any, Any, Any]:
     """One entry's next value and moments; `decay` is AdamW's."""
     m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
     m_hat, v_hat = m / (1 - 0.9**step), v / (1 - 0.999**step)
-    return p - 1e-3 * (m_hat / (jnp.sqrt(v_hat) + 1e-8) + decay * p), m, v
+    return p - rate * (m_hat / (jnp.sqrt(v_hat) + 1e-8) + decay * p), m, v
 
 
 class JaxPeer:
@@ -111,9 +196,12 @@ class JaxPeer:
     ) -> None:
         self.workload = workload
         self.params: Params = {name: jnp.array(value) for name, value in params.items()}
-        self.x, *self.label = [jnp.array(a) for a in data.values()]
+        given = [jnp.array(a) for a in data.values()]
+        inputs, self.label = (given[:-1], given[-1:]) if workload.trains else (given, [])
+        self.x: Any = inputs[0] if len(inputs) == 1 else tuple(inputs)
         model = MODELS[workload.name]
-        decay = 0.01 if workload.name == "gpt" else 0.0
+        decay = 0.01 if workload.decays else 0.0
+        rate = workload.rate
 
         def loss(p: Params, x: Any, label: Any) -> Any:
             log_p = jax.nn.log_softmax(model(p, x, sizes))
@@ -123,7 +211,7 @@ class JaxPeer:
             m, v, step = slots
             step = step + 1
             g = jax.grad(loss)(p, x, label)
-            new = {k: adam(p[k], m[k], v[k], g[k], step, decay) for k in p}
+            new = {k: adam(p[k], m[k], v[k], g[k], step, rate, decay) for k in p}
             p, m, v = ({k: triple[part] for k, triple in new.items()} for part in range(3))
             return p, (m, v, step)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from statistics import geometric_mean
 
 from rich.console import Console
 from rich.table import Table
@@ -36,10 +37,32 @@ def ratio_cell(result: Result, name: str) -> Text:
     ratio = result.ratios().get(name)
     if ratio is None:
         return Text("-")
-    style = ""
-    if name == "torch":
-        style = "green" if ratio.median <= result.workload.goal else "red"
-    return under(f"{ratio.median:.2f}x", f"min {ratio.least:.2f}, {ratio.low:.2f}-{ratio.high:.2f}", style)
+    return under(f"{ratio.median:.2f}x", f"min {ratio.least:.2f}, {ratio.low:.2f}-{ratio.high:.2f}")
+
+
+def best_cell(result: Result) -> Text:
+    """Our time relative to that of the quickest peer."""
+    best = result.best()
+    return Text("-") if best is None else under(f"{best[1].median:.2f}x", f"min {best[1].least:.2f}, {best[0]}")
+
+
+def goal_cell(result: Result, backend: str) -> Text:
+    """The goal of the backend, and whether it was met: NumPy is measured by torch, C by the best peer."""
+    goal = result.workload.goals.get(backend)
+    if goal is None:
+        return Text("-")
+    ratios, best = result.ratios(), result.best()
+    ratio = best[1] if backend == "c" and best is not None else ratios.get("torch")
+    style = "" if ratio is None else "green" if ratio.median <= goal else "red"
+    return under(f"{goal:.2f}x", "of the best" if backend == "c" else "of torch", style)
+
+
+def geometric_means(results: Sequence[Result]) -> tuple[float, float] | None:
+    """Of the ratios to the best peer, medians and minima."""
+    found = [best[1] for result in results if (best := result.best()) is not None]
+    if not found:
+        return None
+    return geometric_mean(ratio.median for ratio in found), geometric_mean(ratio.least for ratio in found)
 
 
 def time_table(results: Sequence[Result], options: Options) -> Table:
@@ -50,13 +73,14 @@ def time_table(results: Sequence[Result], options: Options) -> Table:
     for peer in options.against:
         table.add_column(f"{peer} ms", justify="right")
         table.add_column(f"{OURS} / {peer}", justify="right")
-    table.add_column("goal, of torch", justify="right")
+    table.add_column(f"{OURS} / best", justify="right")
+    table.add_column("goal", justify="right")
     table.add_column("rounds", justify="right")
     for result in results:
         row: list[str | Text] = [result.workload.name, times_cell(result, OURS)]
         for peer in options.against:
             row += [times_cell(result, peer), ratio_cell(result, peer)]
-        row.append(f"{result.workload.goal:g}x")
+        row += [best_cell(result), goal_cell(result, options.backend)]
         done = result.measured
         row.append(under(str(done.kept), f"{done.dropped} dropped") if done else "-")
         table.add_row(*row)
@@ -104,6 +128,9 @@ def show(
         console.print(time_table(results, options))
         console.print(cost_table(results, limits, options))
         console.print(f"limits: matmul {limits['matmul']:.0f} GFLOP/s in f32, copy {limits['copy']:.1f} GB/s")
+        if (means := geometric_means(results)) is not None:
+            median, least = means
+            console.print(f"geometric mean of {OURS} / best: {median:.2f}x, of the minima {least:.2f}x")
         console.print("ms are medians; a ratio below 1 means that dslc is quicker; its range is that of the rounds")
         console.print(f"a round counts if other processes used at most {options.most_others:g} processors in it")
         if options.tiny:
@@ -128,8 +155,8 @@ def failures(results: Sequence[Result], compiled: CompileResult | None) -> list[
 # ---- JSON --------------------------------------------------------------------------------------------------
 
 
-def result_json(result: Result, limits: Mapping[str, float]) -> dict[str, object]:
-    done = result.measured
+def result_json(result: Result, limits: Mapping[str, float], backend: str) -> dict[str, object]:
+    done, best = result.measured, result.best()
     candidates = {}
     for name, times in done.times.items() if done is not None and done.kept else ():
         candidates[name] = {
@@ -140,12 +167,13 @@ def result_json(result: Result, limits: Mapping[str, float]) -> dict[str, object
         }
     return {
         "about": result.workload.about,
-        "goal": result.workload.goal,
+        "goal": result.workload.goals.get(backend),
         "flops": result.flops,
         "bytes": result.moved,
         "compile": None if result.compile is None else {"best_s": result.compile.best, **asdict(result.compile)},
         "candidates": candidates,
         "ratios": {name: asdict(ratio) for name, ratio in result.ratios().items()},
+        "best": None if best is None else {"peer": best[0], **asdict(best[1])},
         "share_of_limit": result.shares(limits),
         "agreement": {peer: {"difference": gap, "at": at} for peer, (gap, at) in result.agreement.items()},
         "rounds": None if done is None else {"kept": done.kept, "dropped": done.dropped, "others": done.others},
@@ -163,10 +191,12 @@ def to_json(
     if compiled is not None:
         times = {str(depth): {"best_s": t.best, **asdict(t)} for depth, t in compiled.times.items()}
         layers = {"layers": times, "failures": compiled.failures}
+    means = geometric_means(results)
     return {
         "machine": machine,
         "options": asdict(options),
         "limits": dict(limits),
-        "workloads": {result.workload.name: result_json(result, limits) for result in results},
+        "workloads": {result.workload.name: result_json(result, limits, options.backend) for result in results},
+        "geometric_mean": None if means is None else dict(zip(("median", "least"), means, strict=True)),
         "compile": layers,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench import machine
@@ -55,6 +55,14 @@ class Result:
             return {}
         times = self.measured.times
         return {name: ratio(times[OURS], peer) for name, peer in times.items() if name != OURS}
+
+    def best(self) -> tuple[str, Ratio] | None:
+        """The peer with the least median and our time relative to it; `least` compares with the least of all peers."""
+        ratios = self.ratios()
+        if not ratios:
+            return None
+        name = max(ratios, key=lambda peer: ratios[peer].median)
+        return name, replace(ratios[name], least=max(ratio.least for ratio in ratios.values()))
 
     def shares(self, limits: Mapping[str, float]) -> dict[str, float]:
         """The work and the traffic that cannot be avoided, as parts of what the machine could do in our time."""

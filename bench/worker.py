@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from bench import machine
+from bench.compile_time import with_libraries
 from bench.workloads import WORKLOADS, Data, Named, Sizes
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -43,7 +44,10 @@ class Bench:
         from bench import candidates
 
         if self.name == candidates.OURS:
+            os.environ.update(with_libraries(Path(file)))
             self.module = candidates.load_module(Path(file))
+            if hasattr(self.module, "threads"):
+                self.module.threads(self.threads)
         elif self.name == "jax":
             from bench import jax_models
 

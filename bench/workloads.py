@@ -33,7 +33,13 @@ class Workload:
     trains: bool
     data: Callable[[Sizes, np.random.Generator], Data]
     flops: Callable[[Sizes], float]
-    goal: float
+    #: by backend: the largest time that it is to need, relative to torch eager for NumPy, to the best peer for C
+    goals: Mapping[str, float]
+    #: what the optimiser of the spec is told
+    rate: float = 1e-3
+    decays: bool = False
+    #: do channels stand last, where torch has them first?
+    images: bool = False
 
     @property
     def path(self) -> Path:
@@ -117,6 +123,60 @@ def gru_flops(s: Sizes) -> float:
     return 2.0 * s["batch"] * (s["steps"] * step + 3 * hidden * s["classes"])
 
 
+def bert_data(s: Sizes, rng: np.random.Generator) -> Data:
+    return {"token": labels(rng, s["vocabulary"], s["batch"], s["context"])}
+
+
+def bert_flops(s: Sizes) -> float:
+    """Twelve squares of the width per layer and token, and attention to all tokens."""
+    tokens, width = s["batch"] * s["context"], s["width"]
+    return 2.0 * tokens * s["depth"] * (12 * width**2 + 2 * width * s["context"])
+
+
+def lstm_data(s: Sizes, rng: np.random.Generator) -> Data:
+    x = floats(rng, s["batch"], s["steps"], s["inputs"])
+    return {"x": x, "label": labels(rng, s["classes"], s["batch"])}
+
+
+def lstm_flops(s: Sizes) -> float:
+    """Four gates in three layers; the gradient by the inputs of the first is not needed."""
+    hidden = s["hidden"]
+    first = 2 * s["inputs"] * 4 * hidden + 3 * hidden * 4 * hidden
+    other = 3 * 2 * hidden * 4 * hidden
+    return 2.0 * s["batch"] * (s["steps"] * (first + 2 * other) + 3 * hidden * s["classes"])
+
+
+def filters_data(s: Sizes, rng: np.random.Generator) -> Data:
+    return {"image": floats(rng, s["batch"], s["height"], s["across"], 3)}
+
+
+def filters_flops(s: Sizes) -> float:
+    kernels = 9 * (3 * s["width"] + s["depth"] * s["width"] ** 2 + s["width"] * 3)
+    return 2.0 * s["batch"] * s["height"] * s["across"] * kernels
+
+
+def mamba_data(s: Sizes, rng: np.random.Generator) -> Data:
+    x = floats(rng, s["batch"], s["steps"], s["width"])
+    return {"x": x, "label": labels(rng, s["classes"], s["batch"], s["steps"])}
+
+
+def mamba_flops(s: Sizes) -> float:
+    """Projections alone: the recurrence and the short convolution are work entry by entry."""
+    width, inner = s["width"], 2 * s["width"]
+    dense = 3 * width * inner + 2 * inner * s["states"] + width * s["classes"]
+    return 3 * 2.0 * s["batch"] * s["steps"] * dense
+
+
+def graph_data(s: Sizes, rng: np.random.Generator) -> Data:
+    ends = {name: labels(rng, s["nodes"], s["edges"]) for name in ("src", "dst")}
+    return {"x": floats(rng, s["nodes"], s["features"]), **ends, "label": labels(rng, s["classes"], s["nodes"])}
+
+
+def graph_flops(s: Sizes) -> float:
+    """Projections alone; the gradient by the features is not needed."""
+    return 2.0 * s["nodes"] * s["hidden"] * (2 * s["features"] + 3 * s["classes"])
+
+
 def matrix_data(s: Sizes, rng: np.random.Generator) -> Data:
     return {"x": floats(rng, s["rows"], s["width"])}
 
@@ -132,30 +192,69 @@ MLP_SETTINGS = ("inputs", "hidden", "second", "classes")
 MATRIX = {"rows": 4096, "width": 1024}
 MATRIX_TINY = {"rows": 6, "width": 11}
 
-#: `goal` is the largest time, relative to torch eager, that the NumPy backend is to need
+BERT = {"context": 64, "width": 768, "depth": 6, "heads": 12, "vocabulary": 30522}
+BERT_TINY = {"context": 5, "width": 12, "depth": 2, "heads": 3, "vocabulary": 7}
+GPT_SETTINGS = ("context", "width", "depth", "heads", "vocabulary")
+
+
+def goals(numpy: float, ahead: float) -> dict[str, float]:
+    """Goals of NumPy and C; `ahead` is how many times as quick as the best peer C is to be."""
+    return {"numpy": numpy, "c": 1 / ahead}
+
+
+#: for C: not to be behind the best peer by more than 5 %
+LEVEL = {"c": 1.05}
+
 WORKLOADS = {
     w.name: w
     for w in (
         Workload("mlp", "training step, 256 x 784-512-256-10, GELU, Adam", "mlp.dsl",
-                 MLP, MLP_TINY, MLP_SETTINGS, True, mlp_data, mlp_flops, 2.5),
+                 MLP, MLP_TINY, MLP_SETTINGS, True, mlp_data, mlp_flops, goals(2.5, 1.3)),
         Workload("gpt", "training step, 4 layers, 8 x 128 tokens, width 256, 8 heads, AdamW", "gpt.dsl",
                  {"batch": 8, "context": 128, "width": 256, "depth": 4, "heads": 8, "vocabulary": 256},
                  {"batch": 2, "context": 5, "width": 12, "depth": 2, "heads": 3, "vocabulary": 7},
-                 ("context", "width", "depth", "heads", "vocabulary"), True, gpt_data, gpt_flops, 2.5),
+                 GPT_SETTINGS, True, gpt_data, gpt_flops, goals(2.5, 1.3), decays=True),
         Workload("cnn", "training step, 64 x 32x32x3, two conv-batchnorm-relu-maxpool blocks, Adam", "cnn.dsl",
                  {"batch": 64, "side": 32, "width": 32, "classes": 10},
                  {"batch": 3, "side": 8, "width": 4, "classes": 5},
-                 ("side", "width", "classes"), True, cnn_data, cnn_flops, 2.5),
+                 ("side", "width", "classes"), True, cnn_data, cnn_flops, goals(2.5, 1.8),
+                 images=True),
         Workload("gru", "training step, 64 x 64 steps, 64 inputs to 128 units, Adam", "gru.dsl",
                  {"batch": 64, "steps": 64, "inputs": 64, "hidden": 128, "classes": 10},
                  {"batch": 3, "steps": 5, "inputs": 4, "hidden": 6, "classes": 5},
-                 ("inputs", "hidden", "classes"), True, gru_data, gru_flops, 2.5),
+                 ("inputs", "hidden", "classes"), True, gru_data, gru_flops, goals(2.5, 2.0)),
         Workload("infer", "inference of the MLP, batch 1", "mlp.dsl",
-                 {**MLP, "batch": 1}, {**MLP_TINY, "batch": 1}, MLP_SETTINGS, False, infer_data, infer_flops, 1.0),
+                 {**MLP, "batch": 1}, {**MLP_TINY, "batch": 1}, MLP_SETTINGS, False, infer_data, infer_flops,
+                 goals(1.0, 1.5)),
         Workload("chain", "gelu(x) * sigmoid(x), 4096 x 1024", "chain.dsl",
-                 MATRIX, MATRIX_TINY, (), False, matrix_data, no_flops, 3.0),
+                 MATRIX, MATRIX_TINY, (), False, matrix_data, no_flops, goals(3.0, 1.4)),
         Workload("norm", "softmax(layer_norm(x)), 4096 x 1024", "norm.dsl",
-                 MATRIX, MATRIX_TINY, ("width",), False, matrix_data, no_flops, 3.0),
+                 MATRIX, MATRIX_TINY, ("width",), False, matrix_data, no_flops, goals(3.0, 1.4)),
+        Workload("bert1", "inference of an encoder, 6 layers, 1 x 64 tokens, width 768, 12 heads", "bert.dsl",
+                 {**BERT, "batch": 1}, {**BERT_TINY, "batch": 1}, GPT_SETTINGS, False, bert_data, bert_flops, LEVEL),
+        Workload("bert8", "inference of the same encoder, 8 x 64 tokens", "bert.dsl",
+                 {**BERT, "batch": 8}, {**BERT_TINY, "batch": 3}, GPT_SETTINGS, False, bert_data, bert_flops, LEVEL),
+        Workload("lstm", "training step, 3 layers, 3 x 160 steps, 80 inputs to 256 units, Adam", "lstm.dsl",
+                 {"batch": 3, "steps": 160, "inputs": 80, "hidden": 256, "classes": 10},
+                 {"batch": 3, "steps": 5, "inputs": 4, "hidden": 6, "classes": 5},
+                 ("inputs", "hidden", "classes"), True, lstm_data, lstm_flops, LEVEL),
+        Workload("filters", "inference, five 3 x 3 convolutions of 32 channels, 1 x 240 x 320 x 3", "filters.dsl",
+                 {"batch": 1, "height": 240, "across": 320, "width": 32, "depth": 3},
+                 {"batch": 2, "height": 6, "across": 9, "width": 4, "depth": 2},
+                 ("width", "depth"), False, filters_data, filters_flops, LEVEL, images=True),
+        Workload("wide", "training step of the GPT, 2 layers, 4 x 256 tokens, width 768, 12 heads, AdamW", "gpt.dsl",
+                 {"batch": 4, "context": 256, "width": 768, "depth": 2, "heads": 12, "vocabulary": 256},
+                 {"batch": 2, "context": 6, "width": 15, "depth": 2, "heads": 5, "vocabulary": 7},
+                 GPT_SETTINGS, True, gpt_data, gpt_flops, LEVEL, decays=True),
+        Workload("mamba", "training step, a Mamba block, 4 x 128 tokens, width 256, 16 states, AdamW", "mamba.dsl",
+                 {"batch": 4, "steps": 128, "width": 256, "states": 16, "classes": 10},
+                 {"batch": 2, "steps": 5, "width": 6, "states": 3, "classes": 4},
+                 ("width", "states", "classes"), True, mamba_data, mamba_flops, LEVEL,
+                 decays=True),
+        Workload("graph", "training step, two graph convolutions, 10,000 nodes, 100,000 edges, Adam", "graph.dsl",
+                 {"nodes": 10_000, "edges": 100_000, "features": 64, "hidden": 64, "classes": 16},
+                 {"nodes": 9, "edges": 30, "features": 5, "hidden": 7, "classes": 4},
+                 ("features", "hidden", "classes"), True, graph_data, graph_flops, LEVEL, rate=0.01),
     )
 }  # fmt: skip
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from bench import candidates, machine, rounds
 from bench.__main__ import bench
 from bench.candidates import OURS, differences
-from bench.report import failures, missing_peers
+from bench.report import failures, geometric_means, goal_cell, missing_peers
 from bench.rounds import Times, Watch, ratio
 from bench.run import Options, Result, judge, run_workload
 from bench.worker import Worker, WorkerError
@@ -83,6 +83,31 @@ def test_a_machine_that_is_never_quiet_gives_no_figures(monkeypatch: pytest.Monk
 def test_ratios_are_of_medians_of_minima_and_by_round() -> None:
     found = ratio(Times([[2.0, 4.0, 6.0], [8.0, 4.0, 8.0]]), Times([[2.0, 2.0, 2.0], [1.0, 2.0, 4.0]]))
     assert (found.median, found.least, found.low, found.high) == (2.5, 2.0, 2.0, 4.0)
+
+
+def test_the_best_peer_is_that_with_the_least_median_and_minima_meet_the_least_of_all() -> None:
+    times = {OURS: Times([[1.0, 2.0, 3.0]]), "torch": Times([[0.5, 8.0, 8.0]]), "jax": Times([[2.0, 4.0, 4.0]])}
+    result = Result(WORKLOADS["mlp"], 1.0, measured=rounds.Measured(times, 0, []))
+    best = result.best()
+    assert best is not None
+    peer, found = best
+    assert (peer, found.median, found.least) == ("jax", 0.5, 2.0)
+
+
+def test_the_geometric_mean_is_of_the_ratios_to_the_best_peers() -> None:
+    def of(ours: float, peer: float) -> Result:
+        times = {OURS: Times([[ours]]), "torch": Times([[peer]])}
+        return Result(WORKLOADS["mlp"], 1.0, measured=rounds.Measured(times, 0, []))
+
+    assert geometric_means([of(1.0, 2.0), of(1.0, 8.0), Result(WORKLOADS["gpt"], 1.0)]) == pytest.approx((0.25, 0.25))
+    assert geometric_means([Result(WORKLOADS["gpt"], 1.0)]) is None
+
+
+@pytest.mark.parametrize(("backend", "style"), [("numpy", "green"), ("c", "red")])
+def test_goals_of_numpy_are_of_torch_and_those_of_c_of_the_best_peer(backend: str, style: str) -> None:
+    times = {OURS: Times([[1.0]]), "torch": Times([[2.0]]), "jax": Times([[0.5]])}
+    result = Result(WORKLOADS["mlp"], 1.0, measured=rounds.Measured(times, 0, []))
+    assert goal_cell(result, backend).style == style
 
 
 def test_shares_are_parts_of_the_limits() -> None:
@@ -168,6 +193,17 @@ def test_a_workload_is_compared_and_measured(monkeypatch: pytest.MonkeyPatch, tm
     assert result.compile is not None and result.compile.lines > 10
 
 
+def test_a_c_module_is_measured_and_its_library_lies_beside_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(rounds, "BLOCK", 0.001)
+    options = Options("c", ("torch",), rounds=1, threads=1, most_others=1e9, tiny=True)
+    result = run_workload(WORKLOADS["chain"], options, tmp_path, lambda text: None)
+    assert failures([result], None) == []
+    assert result.agreement["torch"][0] < 1e-4
+    assert result.compile is not None
+    assert result.compile.lines == len((tmp_path / "chain_module.c").read_text().splitlines())
+    assert list((tmp_path / "libraries").iterdir())
+
+
 # ---- the command -----------------------------------------------------------------------------------------
 
 
@@ -201,6 +237,9 @@ def test_the_command_reports_missing_peers_and_failures(monkeypatch: pytest.Monk
     assert "2.00x" in done.output and "missing: jax: jax is not installed" in done.output
     figures = json.loads(file.read_text())
     assert figures["workloads"]["mlp"]["ratios"]["torch"]["median"] == 2.0
+    assert figures["workloads"]["mlp"]["best"]["peer"] == "torch"
+    assert figures["geometric_mean"] == {"median": 2.0, "least": 2.0}
+    assert "geometric mean of dslc / best: 2.00x" in done.output
     assert figures["workloads"]["mlp"]["missing"] == {"jax": "jax is not installed"}
 
     monkeypatch.setattr(
