@@ -938,7 +938,8 @@ CALL double lgamma_f64(double x) {
     return lgamma_r(x, &sign);
 }
 
-// The derivative of lgamma: a series from 10 on and ten steps to there, a polynomial below 3, reflection below 0.
+// The derivative of lgamma: a series from 10 on and ten steps to there, a polynomial below 3, reflection below 0. Near
+// its roots below 0 a large term meets another: the two are subtracted first, and what is small comes after.
 INLINE double digamma_f64(double x) {
     double a = x < 0.0 ? 1.0 - x : x, c = a * (a + 9.0), p = 1.0, q = c;
     int low = a < 10.0;
@@ -954,7 +955,8 @@ INLINE double digamma_f64(double x) {
     series = series * rr + 0.003968253968253968;
     series = series * rr - 0.008333333333333333;
     series = series * rr + 0.08333333333333333;
-    double right = (log_f64(low ? a + 10.0 : a) - (low ? (2.0 * a + 9.0) * p / q : 0.0)) - (0.5 * r + series * rr);
+    double large = log_f64(low ? a + 10.0 : a);
+    double small = (low ? (2.0 * a + 9.0) * p / q : 0.0) + (0.5 * r + series * rr);
     double t = a < 1.0 ? a - 0.5 : a < 2.0 ? a - 1.5 : a - 2.5;
     double near = -3.3731748624289513e-08;
     near = near * t + 8.352968085904161e-08;
@@ -976,9 +978,25 @@ INLINE double digamma_f64(double x) {
     near = near * t + 0.49035775610023485;
     near = near * t + 0.7031566406452432;
     double shift = (a < 1.0 ? 2.0 * a + 1.0 : 1.0) / (a < 1.0 ? a * (a + 1.0) : a);
-    right = a < 3.0 ? near - (a < 2.0 ? shift : 0.0) : right;
-    double whole = __builtin_rint(x), f = x - whole;
-    double turned = right - 3.141592653589793 * cosine_of_half(f) / sine_of_half(f);
+    large = a < 3.0 ? near : large;
+    small = a >= 3.0 ? small : a < 2.0 ? shift : 0.0;
+    double whole = __builtin_rint(x), f = x - whole;  // pi / tan(pi f) = 1/f - 2f/(1 - f^2) - 2f (zeta(2) - 1 + ...)
+    double s = f * f, curve = 7.450668049576915e-09;
+    curve = curve * s + 2.9803109656730085e-08;
+    curve = curve * s + 1.1921637810251896e-07;
+    curve = curve * s + 4.76901005455466e-07;
+    curve = curve * s + 1.9079240677455924e-06;
+    curve = curve * s + 7.63458652999968e-06;
+    curve = curve * s + 3.056451881730374e-05;
+    curve = curve * s + 0.00012249627011740966;
+    curve = curve * s + 0.0004921731066160966;
+    curve = curve * s + 0.0019891502556361705;
+    curve = curve * s + 0.00815471239588868;
+    curve = curve * s + 0.03468612396889828;
+    curve = curve * s + 0.16464646742227637;
+    curve = curve * s + 1.2898681336964528;
+    double quotient = 3.141592653589793 * cosine_of_half(f) / sine_of_half(f), right = large - small;
+    double turned = s > 0.14 ? right - quotient : (large - 1.0 / f) - (small - f * (2.0 / (1.0 - s) + curve));
     double pole = x == 0.0 ? -__builtin_copysign(__builtin_inf(), x) : __builtin_nan("");
     return x <= 0.0 && f == 0.0 ? pole : x < 0.0 ? turned : right;
 }
