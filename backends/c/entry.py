@@ -356,12 +356,10 @@ class EntryText:
             return
         if self.packs:
             self.packing(kernel, inner, region)
-        for title, count in self.before:
-            kernel.line(f"parallel({title}, &f, {kernel.size(count)}, 1);")
-        length: Size = 1
-        for s in region.sizes:
-            length = length * s
-        kernel.line(f"parallel({name}, &f, {kernel.size(length)}, {self.rows(region)});")
+        for title, extent in self.before:
+            kernel.line(f"parallel({title}, &f, {kernel.size(extent)}, 1);")
+        pieces = kernel.size(_product(region.sizes))
+        kernel.line(f"parallel({name}, &f, {pieces}, {self.rows(region)});")
 
     def packed(
         self, kernel: Kernel, product: ProductText, b: str, N: str, K: str, bk: str, bj: str, suffix: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from dslc.backends.c.text import Names, Types, factor, size_text
 
 from dslc.ir import nodes as ir
-from dslc.schedule.plan import based
+from dslc.schedule.plan import Row, based
 from dslc.sizes import Polynomial, Size, Symbol
 from dslc.source import NOWHERE, Span
 
@@ -40,6 +41,8 @@ class Kernel:
     #: what the function computes: its pointers are not const
     written: set[ir.Node] = field(default_factory=set)
     last: str = ""
+    #: the number of parallel axes of the region that the function computes
+    depth: int = 0
 
     @property
     def types(self) -> Types:
@@ -102,9 +105,17 @@ class Kernel:
             name = self.names.fresh(self.wish(node))
             const = "" if node in self.written else "const "
             self.pointers[node] = name
+            if self.in_row(node):
+                size = self.size(math.prod(node.shape[self.depth :]))  # type: ignore[union-attr]
+                self.head[name] = f"{self.entry.element_type(node)} {name}[{size}] __attribute__((aligned(64)));"
+                return name
             text = self.entry.address(node, self)
             self.head[name] = f"{const}{self.entry.element_type(node)} *{name} = {text};"
         return self.pointers[node]
+
+    def in_row(self, node: ir.Node) -> bool:
+        """Is a value kept for one row of the region at a time?"""
+        return isinstance(self.entry.plan.homes.get(based(node)), Row)
 
     def wish(self, node: ir.Node) -> str:
         return self.entry.wish(based(node))
@@ -143,6 +154,8 @@ class Kernel:
                 name = self.row(base, row, pointer)
                 return f"{name}[{rest}]"
             return f"{pointer}[{row}][{rest}]"
+        if self.in_row(base):
+            shape, positions = shape[self.depth :], positions[self.depth :]
         return f"{self.pointer(tensor)}[{self.offset(shape, positions)}]"
 
     def number(self, field: str) -> str:

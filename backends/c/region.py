@@ -59,7 +59,7 @@ class RegionText:
     def __init__(self, kernel: Kernel, region: Region) -> None:
         self.kernel = kernel
         self.region = region
-        self.depth = region.depth
+        self.depth = kernel.depth = region.depth
         self.names = index_names(region.nodes, self.depth, kernel) if self.depth else {}
         self.row = self.names[0] if self.depth == 1 else kernel.names.fresh("row") if self.depth else ""
 
@@ -337,6 +337,9 @@ class PassText:
     def target(self, node: ir.Comp, names: dict[int, str]) -> str:
         """Where a value is stored."""
         kernel = self.kernel
+        if kernel.in_row(node):
+            own = [names[k] for k in range(self.depth, len(node.shape))]
+            return f"{kernel.pointer(node)}[{kernel.offset(node.shape[self.depth :], own)}]"
         return f"{kernel.pointer(node)}[{self.region_offset(node.shape, names)}]"
 
     def region_offset(self, shape: Sequence[Size], names: dict[int, str]) -> str:

@@ -111,10 +111,10 @@ def along_result(node: ir.Comp) -> bool:
     if not node.shape or not node.reduced or node.op in ("argmax", "argmin"):
         return False
     kept, summed = len(node.shape) - 1, len(node.shape) + len(node.reduced) - 1
-    found = 0
-    for s in ir.scalars(node.body):
-        if isinstance(s, ir.Read) and len(s.places) > 0 and not any(isinstance(x, ir.Data) for x in s.places):
-            found += (stride(s, kept) == 1) - (stride(s, summed) == 1)
+    reads = [s for s in ir.scalars(node.body) if isinstance(s, ir.Read) and s.places]
+    reads = [s for s in reads if not any(isinstance(x, ir.Data) for x in s.places)]
+    widest = max((len(s.places) for s in reads), default=0)  # a row's own values are few
+    found = sum((stride(s, kept) == 1) - (stride(s, summed) == 1) for s in reads if len(s.places) == widest)
     return found > 0
 
 

@@ -50,13 +50,21 @@ class Carry:
 
 
 @dataclass(frozen=True)
+class Row:
+    """A scratch buffer for one row of a region, which its next row takes over: it stays in the cache."""
+
+
+@dataclass(frozen=True)
 class Kept:
     """Memory of the caller that keeps what a step of a sequence puts into it, by the name of the entry."""
 
     name: str
 
 
-Home = Result | Slot | Stacked | Carry | Kept
+Home = Result | Slot | Stacked | Carry | Row | Kept
+
+#: a row has at most so many entries
+LONGEST_ROW = 4096
 
 
 @dataclass(eq=False)
@@ -222,6 +230,26 @@ def stored(region: Region, outside: set[ir.Node]) -> list[ir.Comp]:
     return [x for x in region.nodes if x in found]
 
 
+def in_rows(region: Region) -> set[ir.Node]:
+    """The members of a region that only passes in one loop over rows read, and whose rows are short."""
+    rows = 0
+    where: dict[ir.Node, int] = {}
+    found: dict[ir.Node, bool] = {}
+    for item in region.items:
+        alone = not isinstance(item, Pass) or item.kind == "columns"
+        rows += alone
+        for node in item.members if isinstance(item, Pass) else [item.node]:
+            for s in ir.scalars(node.body):
+                if isinstance(s, ir.Read) and (tensor := based(s.tensor)) in where:
+                    found[tensor] = found[tensor] and s.tensor is tensor and where[tensor] == rows and not alone
+            where[node] = rows
+            sizes = node.shape[region.depth :]
+            short = all(isinstance(size, int) for size in sizes) and _count(sizes) <= LONGEST_ROW
+            found[node] = short and bool(sizes) and region.depth > 0 and not alone
+        rows += alone
+    return {node for node, local in found.items() if local}
+
+
 def _seen(s: ir.Read, made: tuple[int, int], now: tuple[int, int], depth: int) -> bool:
     """Is the value of a read in a register, which an item made in a loop over rows?"""
     same_pass, same_rows = made[0] == now[0], made[1] == now[1]
@@ -247,8 +275,12 @@ def _homes(planner: Planner, steps: list[Step], loops: tuple[Loop, ...]) -> None
         match step:
             case Region():
                 outside: set[ir.Node] = {x for x in step.nodes if readers.get(x, set()) - {step}}
+                local = in_rows(step) - outside
                 for node in stored(step, outside):
-                    _computed(planner, node, now, loops)
+                    if node in local and node not in planner.plan.homes:
+                        planner.plan.homes[node] = Row()
+                    else:
+                        _computed(planner, node, now, loops)
             case Call():
                 for value in _values(planner, step.node):
                     _computed(planner, value, now, loops)
