@@ -212,10 +212,14 @@ def only_line(text: str, stage: str, source: Source, number: int) -> str:
     return "\n".join(x for x in lines if x.endswith(marks) or here.place in _places(x))
 
 
+#: the words that comments begin with
+COMMENTS = (["#"], ["//"])
+
+
 def _is_of(line: str, place: str) -> bool:
-    """Is it a comment with that place of the spec?"""
+    """Is it a comment with that place of the spec, of Python or of C?"""
     words = line.split()
-    return words[:1] == ["#"] and place in words
+    return words[:1] in COMMENTS and place in words
 
 
 def _places(line: str) -> list[str]:
@@ -231,9 +235,9 @@ def _code_of_line(lines: list[str], source: Source, number: int) -> list[str]:
     inside = False
     for line in lines:
         words = line.split()
-        if words[:1] == ["#"]:
+        if words[:1] in COMMENTS:
             inside = _is_of(line, place)
-        elif not words or words[0] in ("return", "def"):
+        elif not words or words[0] in ("return", "def") or line == "}":
             inside = False
         if inside:
             kept.append(line)

@@ -1,0 +1,200 @@
+"""Is a schedule sound, and its plan? Asked by tests, of a run in which each slot remembers whose value it holds.
+
+A loop is run twice, so that what one pass leaves to the next is looked at too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dslc.ir import nodes as ir
+from dslc.schedule.form import Call, Loop, Pass, Region, Step, resolved
+from dslc.schedule.plan import Carry, Plan, Result, Slot, Stacked, based, reads_of
+
+
+class Unsound(Exception):
+    """A schedule or a plan that computes something else than the program."""
+
+
+def verify(steps: list[Step], plan: Plan) -> None:
+    """Raise Unsound where a value is read that is not there, or where two regions or pieces get in each other's way."""
+    names = [home.name for home in plan.homes.values() if isinstance(home, Result)]
+    if len(set(names)) < len(names):
+        raise Unsound(f"two values are the result {next(x for x in names if names.count(x) > 1)}")
+    run = Run(plan)
+    run.steps(steps)
+    for name, node in plan.copies.items():
+        run.read(based(node), f"the result {name}")
+
+
+#: what a slot holds: a value, or the carried value of a loop
+Owner = ir.Node | tuple[ir.Scan, int]
+
+
+@dataclass
+class Run:
+    """What is in memory at a moment."""
+
+    plan: Plan
+    slots: dict[int, Owner] = field(default_factory=dict)
+    #: values that are there
+    there: set[ir.Node] = field(default_factory=set)
+    #: where carried values lie now and next: a slot, or the memory of a value
+    now: dict[tuple[ir.Scan, int], int | ir.Node] = field(default_factory=dict)
+    later: dict[tuple[ir.Scan, int], int] = field(default_factory=dict)
+    scans: dict[int, ir.Scan] = field(default_factory=dict)
+
+    def steps(self, steps: list[Step]) -> None:
+        for step in steps:
+            match step:
+                case Region():
+                    self.region(step)
+                case Call():
+                    self.together(step, reads_of(step), self.values(step.node), show(step.node))
+                case Loop():
+                    self.loop(step)
+
+    def values(self, node: ir.Node) -> list[ir.Node]:
+        return [x for x in self.plan.homes if x is node or (isinstance(x, ir.Part) and x.of is node)]
+
+    # ---- regions
+
+    def region(self, region: Region) -> None:
+        members = set(region.nodes)
+        seen: set[ir.Node] = set()
+        for item in region.items:
+            for node in item.members if isinstance(item, Pass) else [item.node]:
+                for read in reads(node):
+                    if based(read.tensor) in members:
+                        self.inside(node, read, region, seen)
+                seen.add(node)
+        if seen != members:
+            raise Unsound(f"a region does not compute {show(next(iter(members - seen)))}")
+        outside = [x for x in reads_of(region) if x not in members]
+        written = [x for x in region.nodes if x in self.plan.homes]
+        self.together(region, outside, written, show(region.nodes[0]))
+        self.there |= members
+
+    def inside(self, node: ir.Comp, read: ir.Read, region: Region, seen: set[ir.Node]) -> None:
+        """A member reads what is there, where it is itself along the parallel axes."""
+        if based(read.tensor) not in seen:
+            raise Unsound(f"{show(node)} reads {show(based(read.tensor))} before it is computed")
+        tensor: ir.Node = resolved(read.tensor)
+        while isinstance(tensor, ir.Reshape):
+            inner = resolved(tensor.of)
+            if tensor.shape[: region.depth] != inner.shape[: region.depth]:  # type: ignore[union-attr]
+                raise Unsound(f"{show(node)} reads {show(inner)} of its region in another shape")
+            tensor = inner
+        if any(read.places[k] is not ir.plain(k) for k in range(region.depth)):
+            raise Unsound(f"{show(node)} reads {show(tensor)} of its region at another place of the parallel axes")
+
+    # ---- memory
+
+    def together(self, step: Step, given: list[ir.Node], made: list[ir.Node], name: str) -> None:
+        """What a step reads is there, and lies nowhere where the step writes."""
+        taken = {slot for x in given for slot in self.read(x, name)}
+        for x in made:
+            home = self.plan.homes[x]
+            slot = home.number if isinstance(home, Slot) else None
+            owner: Owner = x
+            if isinstance(home, Carry):
+                owner = (home.scan, home.number)
+                slot = self.later[owner]
+            elif isinstance(home, Stacked):
+                self.read(home.part, name)
+            if slot is not None:
+                if slot in taken:
+                    raise Unsound(f"{show(x)} is written to slot {slot}, which {name} needs for another value")
+                taken.add(slot)
+                self.slots[slot] = owner
+            self.there.add(x)
+
+    def read(self, node: ir.Node, reader: str) -> list[int]:
+        """The slot that a value is read from, which must hold it."""
+        if isinstance(node, ir.Input | ir.Const) or (isinstance(node, ir.Step) and node.kind != "carry"):
+            return []
+        if isinstance(node, ir.Step):
+            return self.carried((self.scans[node.scan], node.place), reader)
+        home = self.plan.homes.get(node)
+        if node not in self.there or home is None:
+            raise Unsound(f"{reader} reads {show(node)}, which is not in memory")
+        match home:
+            case Slot(number):
+                if self.slots.get(number) is not node:
+                    raise Unsound(f"{reader} reads {show(node)} from slot {number}, which holds {self.held(number)}")
+                return [number]
+            case Carry(scan, number) if isinstance(node, ir.Part):
+                return self.carried((scan, number), reader)
+            case Carry(scan, number):
+                slot = self.later[scan, number]
+                if self.slots.get(slot) != (scan, number):
+                    raise Unsound(f"{reader} reads {show(node)} from slot {slot}, which holds {self.held(slot)}")
+                return [slot]
+            case Stacked(part):
+                return self.read(part, reader)
+        return []
+
+    def carried(self, key: tuple[ir.Scan, int], reader: str) -> list[int]:
+        at = self.now[key]
+        if not isinstance(at, int):
+            return self.read(at, reader)
+        if self.slots.get(at) != key:
+            raise Unsound(f"{reader} reads a carried value from slot {at}, which holds {self.held(at)}")
+        return [at]
+
+    def held(self, slot: int) -> str:
+        owner = self.slots.get(slot)
+        return "nothing" if owner is None else "a carried value" if isinstance(owner, tuple) else show(owner)
+
+    # ---- loops
+
+    def loop(self, loop: Loop) -> None:
+        scan, plan = loop.scan, self.plan
+        self.scans[scan.number] = scan
+        for x in self.values(scan):
+            home = plan.homes[x]
+            if isinstance(home, Slot):
+                self.slots[home.number] = x
+            self.there.add(x)
+        for j, move in enumerate(plan.moves[scan]):
+            start = based(scan.starts[j])
+            self.read(start, "the start of a loop")
+            self.now[scan, j] = start
+            if move.first is not None:
+                self.slots[move.first] = (scan, j)
+                self.now[scan, j] = move.first
+            if move.second is not None:
+                self.later[scan, j] = move.second
+        for _ in range(2):
+            self.steps(loop.steps)
+            self.end(scan)
+
+    def end(self, scan: ir.Scan) -> None:
+        """Results go to their stacks, and carried values on to the next pass."""
+        for part, node in self.plan.stacked[scan]:
+            self.read(based(node), "a stack of results")
+            self.read(part, "the end of a pass")
+        for j, move in enumerate(self.plan.moves[scan]):
+            if move.second is not None:
+                if move.copied:
+                    self.read(based(scan.carries[j]), "the end of a pass")
+                    self.slots[self.later[scan, j]] = (scan, j)
+        for j, move in enumerate(self.plan.moves[scan]):
+            key = scan, j
+            if move.second is not None:
+                before = self.now[key]
+                assert isinstance(before, int)
+                self.now[key], self.later[key] = self.later[key], before
+                if self.slots.get(self.now[key]) != key:
+                    raise Unsound(f"a carried value is looked for in slot {self.now[key]}: {self.held(self.now[key])}")
+            elif not isinstance(based(scan.carries[j]), ir.Step):
+                self.now[key] = based(scan.carries[j])
+
+
+def reads(node: ir.Comp) -> Iterator[ir.Read]:
+    return (s for s in ir.scalars(node.body) if isinstance(s, ir.Read))
+
+
+def show(node: ir.Node) -> str:
+    return str(getattr(node, "name", "")) or "a value without a name"

@@ -1,0 +1,112 @@
+"""The schedules of shipped specs are sound, and so are their plans; what is broken on purpose is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from dslc.backends.c.module import prepared
+
+from dslc import pipeline
+from dslc.compiler import choose
+from dslc.frontend import check_file
+from dslc.ir import nodes as ir
+from dslc.ir.naming import name_of
+from dslc.schedule.form import Loop, Region, Step, walked
+from dslc.schedule.group import scheduled
+from dslc.schedule.plan import Plan, Slot, planned
+from dslc.schedule.verify import Unsound, verify
+
+ROOT = Path(__file__).parents[2]
+#: files with a model
+SPECS = sorted(
+    x.relative_to(ROOT / "specs").with_suffix("").as_posix()
+    for x in (ROOT / "specs").rglob("*.dsl")
+    if "\nmodel " in f"\n{x.read_text(encoding='utf-8')}"
+)
+
+
+#: values of the MLP that are both needed for gradients
+LATER = ("h", "dense2.h")
+
+
+@contextmanager
+def schedule_of(name: str) -> Iterator[tuple[list[Step], Plan]]:
+    """The schedule of the training of a spec, or of its model."""
+    checked = check_file(ROOT / "specs" / f"{name}.dsl")
+    assert checked.program is not None
+    model, train = choose(checked)
+    with ir.compilation():
+        lowered = pipeline.forward(model) if train is None else pipeline.training(train)
+        results = prepared(lowered.outputs)
+        steps = scheduled([*results.values()])
+        yield steps, planned(steps, results)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_the_schedule_of_a_spec_is_sound(name: str) -> None:
+    with schedule_of(name) as (steps, plan):
+        assert steps
+        verify(steps, plan)
+
+
+def test_two_values_that_live_at_the_same_time_in_one_slot_are_found() -> None:
+    with schedule_of("mlp/mlp") as (steps, plan):
+        first, second = (x for x, home in plan.homes.items() if isinstance(home, Slot) and name_of(x) in LATER)
+        plan.homes[second] = plan.homes[first]
+        with pytest.raises(Unsound, match=r"reads h from slot \d+, which holds dense2.h|is written to slot"):
+            verify(steps, plan)
+
+
+@pytest.mark.parametrize("name", ["mlp/mlp", "transformer/gpt", "recurrent/lstm"])
+def test_slots_are_as_few_as_they_can_be_shared(name: str) -> None:
+    """Of all pairs of slots, putting the values of one into the other is found to be wrong for most."""
+    with schedule_of(name) as (steps, plan):
+        homes = {x: home.number for x, home in plan.homes.items() if isinstance(home, Slot)}
+        numbers = sorted(set(homes.values()))
+        found = 0
+        for one, other in pairwise(numbers):
+            for x, number in homes.items():
+                plan.homes[x] = Slot(one if number == other else number)
+            try:
+                verify(steps, plan)
+            except Unsound:
+                found += 1
+        assert found > len(numbers) / 2
+
+
+def test_a_value_that_is_read_before_it_is_computed_is_found() -> None:
+    with schedule_of("mlp/mlp") as (steps, plan), pytest.raises(Unsound, match="which is not in memory"):
+        verify(steps[::-1], plan)
+    with schedule_of("mlp/mlp") as (steps, plan):
+        region = next(x for x in steps if isinstance(x, Region) and len(x.items) > 2)
+        region.items.reverse()
+        with pytest.raises(Unsound, match="before it is computed"):
+            verify(steps, plan)
+
+
+def test_a_member_that_is_read_at_another_place_is_found() -> None:
+    with schedule_of("mlp/mlp") as (steps, plan):
+        region = next(x for x in steps if isinstance(x, Region) and len(x.items) > 2)
+        region.sizes = (*region.sizes, 128)  # a product reads all columns of what is before it
+        with pytest.raises(Unsound, match="at another place of the parallel axes"):
+            verify(steps, plan)
+
+
+def test_a_carried_value_that_takes_the_place_of_the_one_before_is_found() -> None:
+    with schedule_of("recurrent/lstm") as (steps, plan):
+        for loop in (x for x in walked(steps) if isinstance(x, Loop)):
+            for move in plan.moves[loop.scan]:
+                move.second = move.first
+        with pytest.raises(Unsound, match=r"is written to slot \d+, which .* needs for another value"):
+            verify(steps, plan)
+
+
+def test_a_value_that_only_registers_hold_is_not_read_by_other_regions() -> None:
+    with schedule_of("mlp/mlp") as (steps, plan):
+        del plan.homes[next(x for x in plan.homes if name_of(x) == "h")]
+        with pytest.raises(Unsound, match="reads h, which is not in memory"):
+            verify(steps, plan)
