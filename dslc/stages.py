@@ -46,6 +46,10 @@ class Spec:
         lowered = self.lowered()
         if self.backend == "triton":
             prepared(lowered.outputs, self.dtype, stages=lowered.stages)
+        elif self.backend == "c":
+            from dslc.backends.c.module import prepared as prepared_for_c
+
+            prepared_for_c(lowered.outputs, lowered.stages)
         return lowered.stages
 
 

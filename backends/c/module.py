@@ -24,7 +24,7 @@ from dslc.kernels.inline import inlined
 from dslc.kernels.recompute import recompute
 from dslc.kernels.sink import sunk
 from dslc.passes.merge_scans import merge_read
-from dslc.passes.transform import Outputs, Pass, everything, run_passes
+from dslc.passes.transform import Outputs, Pass, Stages, everything, run_passes
 from dslc.pipeline import GRADIENT, STATE
 from dslc.program import Entry as ProgramEntry
 from dslc.program import Program, Update
@@ -47,8 +47,9 @@ PASSES: dict[str, Pass] = {
 }
 
 
-def prepared(outputs: Outputs) -> dict[str, ir.Tensor]:
-    return run_passes(outputs, PASSES, [])
+def prepared(outputs: Outputs, stages: Stages | None = None) -> dict[str, ir.Tensor]:
+    """A program after these passes; `stages` gets it after each."""
+    return run_passes(outputs, PASSES, [] if stages is None else stages)
 
 
 def c_file(program: Program, name: str, source: str, dtype: str) -> tuple[str, Interface]:

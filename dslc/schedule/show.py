@@ -8,7 +8,7 @@ from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
 from dslc.schedule.form import Call, Gathered, Item, Loop, Product, Region, Step, resolved
-from dslc.schedule.plan import BYTES, Carry, Plan, Result, Shape, Stacked, based
+from dslc.schedule.plan import BYTES, Carry, Plan, Result, Row, Shape, Stacked, based
 from dslc.sizes import Size, show
 from dslc.source import NOWHERE
 
@@ -50,8 +50,9 @@ def _shape(step: Call) -> Shape:
 
 def _item(region: Region, item: Item, plan: Plan) -> str:
     title, axes, members = item_of(region, item)
-    names = [label(x) for x in members if x in plan.homes]
-    between = sorted({label(x) for x in members if x not in plan.homes and name_of(x)} - {*names})
+    kept = [x for x in members if not isinstance(plan.homes.get(x, Row()), Row)]
+    names = [label(x) for x in kept]
+    between = sorted({label(x) for x in members if x not in kept and name_of(x)} - {*names})
     shown = ", ".join(dict.fromkeys(names)) or NAMELESS
     way = f" by way of {', '.join(between)}" if between else ""
     over = f"over {extents(region.sizes)}, " if region.depth else ""
@@ -93,6 +94,8 @@ def slots(
                 end = "a result, in place"
             case Stacked(part=part):
                 end = f"in its place of {label(part)}"
+            case Row():
+                end = "a row in a scratch buffer"
             case Carry(scan=scan):
                 end = f"carried on by the loop over {show(scan.length)}"
             case _:

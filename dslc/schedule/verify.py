@@ -5,12 +5,12 @@ A loop is run twice, so that what one pass leaves to the next is looked at too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Call, Loop, Pass, Region, Step, resolved
-from dslc.schedule.plan import Carry, Plan, Result, Slot, Stacked, based, reads_of
+from dslc.schedule.plan import Carry, Plan, Result, Row, Slot, Stacked, based, reads_of
 
 
 class Unsound(Exception):
@@ -63,12 +63,19 @@ class Run:
     def region(self, region: Region) -> None:
         members = set(region.nodes)
         seen: set[ir.Node] = set()
+        rows: set[ir.Node] = set()
         for item in region.items:
+            if not isinstance(item, Pass) or item.kind == "columns":
+                rows = set()  # the loop over rows ends here
             for node in item.members if isinstance(item, Pass) else [item.node]:
                 for read in reads(node):
                     if based(read.tensor) in members:
                         self.inside(node, read, region, seen)
+                        row = isinstance(self.plan.homes.get(based(read.tensor)), Row)
+                        if row and based(read.tensor) not in rows:
+                            raise Unsound(f"{show(node)} reads a row of {show(based(read.tensor))} that is gone")
                 seen.add(node)
+                rows.add(node)
         if seen != members:
             raise Unsound(f"a region does not compute {show(next(iter(members - seen)))}")
         outside = [x for x in reads_of(region) if x not in members]
@@ -91,7 +98,7 @@ class Run:
 
     # ---- memory
 
-    def together(self, step: Step, given: list[ir.Node], made: list[ir.Node], name: str) -> None:
+    def together(self, step: Step, given: Sequence[ir.Node], made: Sequence[ir.Node], name: str) -> None:
         """What a step reads is there, and lies nowhere where the step writes."""
         taken = {slot for x in given for slot in self.read(x, name)}
         for x in made:
@@ -133,6 +140,8 @@ class Run:
                 return [slot]
             case Stacked(part):
                 return self.read(part, reader)
+            case Row():
+                raise Unsound(f"{reader} reads {show(node)}, of which only its own region has a row")
         return []
 
     def carried(self, key: tuple[ir.Scan, int], reader: str) -> list[int]:
@@ -185,9 +194,10 @@ class Run:
             if move.second is not None:
                 before = self.now[key]
                 assert isinstance(before, int)
-                self.now[key], self.later[key] = self.later[key], before
-                if self.slots.get(self.now[key]) != key:
-                    raise Unsound(f"a carried value is looked for in slot {self.now[key]}: {self.held(self.now[key])}")
+                self.now[key] = after = self.later[key]
+                self.later[key] = before
+                if self.slots.get(after) != key:
+                    raise Unsound(f"a carried value is looked for in slot {after}, which holds {self.held(after)}")
             elif not isinstance(based(scan.carries[j]), ir.Step):
                 self.now[key] = based(scan.carries[j])
 

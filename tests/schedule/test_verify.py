@@ -17,7 +17,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
 from dslc.schedule.form import Loop, Region, Step, walked
 from dslc.schedule.group import scheduled
-from dslc.schedule.plan import Plan, Slot, planned
+from dslc.schedule.plan import Plan, Row, Slot, planned
 from dslc.schedule.verify import Unsound, verify
 
 ROOT = Path(__file__).parents[2]
@@ -102,6 +102,17 @@ def test_a_carried_value_that_takes_the_place_of_the_one_before_is_found() -> No
             for move in plan.moves[loop.scan]:
                 move.second = move.first
         with pytest.raises(Unsound, match=r"is written to slot \d+, which .* needs for another value"):
+            verify(steps, plan)
+
+
+def test_a_row_that_another_loop_reads_is_found() -> None:
+    with schedule_of("mlp/mlp") as (steps, plan):
+        plan.homes[next(x for x in plan.homes if name_of(x) == "h")] = Row()
+        with pytest.raises(Unsound, match="reads a row of h that is gone"):
+            verify(steps, plan)
+    with schedule_of("mlp/mlp") as (steps, plan):
+        plan.homes[next(x for x in plan.homes if name_of(x) == "d_logits_scattered")] = Row()
+        with pytest.raises(Unsound, match="of which only its own region has a row"):
             verify(steps, plan)
 
 
