@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from dslc.backends.c.brackets import plain
 from dslc.backends.record import CannotLower as CannotLower
 
 from dslc.ir import nodes as ir
@@ -153,19 +154,12 @@ def factor(text: str) -> str:
 
 
 def bare(text: str) -> str:
-    """A text without brackets around the whole.
+    """A whole expression, without brackets that it does not need.
 
-    >>> bare("((a + b))"), bare("(a) + (b)")
-    ('a + b', '(a) + (b)')
+    >>> bare("((a + b))"), bare("(a) + (b)"), bare("(a - (b - c))")
+    ('a + b', 'a + b', 'a - (b - c)')
     """
-    while text.startswith("(") and text.endswith(")"):
-        depth = 0
-        for k, c in enumerate(text):
-            depth += (c == "(") - (c == ")")
-            if depth == 0 and k < len(text) - 1:
-                return text
-        text = text[1:-1]
-    return text
+    return plain(text)
 
 
 def constant(s: ir.Const, ctype: str) -> str:
