@@ -60,7 +60,7 @@ class EntryText:
     spare: dict[tuple[ir.Scan, int, str], str] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)
     #: matrices that are packed before a region runs: their fields, and the calls that pack them
-    packs: list[tuple[str, str, str]] = field(default_factory=list)
+    packs: list[tuple[str, str, Size]] = field(default_factory=list)
     packed_sizes: dict[str, tuple[Size, Size, str]] = field(default_factory=dict)
     #: sides of products that are written before a region runs: their sizes, and the functions that write them
     matrices: dict[str, tuple[Size, ...]] = field(default_factory=dict)
@@ -375,7 +375,7 @@ class EntryText:
         self.packed_sizes[name] = (node.reduced[rows - inner], columns, suffix)
         piece = f"{b} + begin" if bj == "1" else f"{b} + begin * {factor(bj)}"
         call = f"pack{suffix}({K}, end - begin, {piece}, {bk}, {bj}, f->{name} + begin * {factor(K)});"
-        self.packs.append((name, call, kernel.size(columns)))
+        self.packs.append((name, call, columns))
         local = kernel.names.fresh(name)
         kernel.head[local] = f"const {ctype} *{local} = f->{name};"
         return local
@@ -414,7 +414,7 @@ class EntryText:
                 "}",
             ]
             self.functions.append("\n".join(lines))
-            kernel.line(f"if ({rows} >= {FEW_ROWS}) parallel({title}, &f, {columns}, {PANELS});")
+            kernel.line(f"if ({rows} >= {FEW_ROWS}) parallel({title}, &f, {kernel.size(columns)}, {PANELS});")
             kernel.line(f"else f.{name} = NULL;")
 
     def call(self, kernel: Kernel, step: Call) -> None:
