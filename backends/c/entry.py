@@ -59,7 +59,7 @@ class EntryText:
     carries: dict[tuple[ir.Scan, int], str] = field(default_factory=dict)
     spare: dict[tuple[ir.Scan, int, str], str] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)
-    #: matrices that are packed before a region runs: their fields, and the calls that pack them
+    #: matrices that are packed before a region runs: their fields, the calls that pack them, how many columns they have
     packs: list[tuple[str, str, Size]] = field(default_factory=list)
     packed_sizes: dict[str, tuple[Size, Size, str]] = field(default_factory=dict)
     #: sides of products that are written before a region runs: their sizes, and the functions that write them
@@ -175,7 +175,7 @@ class EntryText:
         own = [x.name for x in steps if x.scan == scan.number and x.kind == "carry" and x.place == number]
         name = local.fresh((own[0] if own else "") or self.wish(scan.carries[number]) or "carry")
         self.carries[scan, number] = name
-        ctype = self.input_type(scan.starts[number]) if False else self.types.of(scan.carries[number].dtype)
+        ctype = self.types.of(scan.carries[number].dtype)
         self.fields[name] = f"const {ctype} *"
 
     def is_stack(self, node: ir.Node) -> bool:
@@ -447,6 +447,9 @@ class EntryText:
             start, name = self.start(kernel, scan.starts[j]), self.carries[scan, j]
             if move.first is not None:
                 own = self.spare[scan, j, "first"]
+                if kernel.indent > 1:  # an odd number of steps has exchanged the two when the loop begins anew
+                    ctype, other = self.types.of(scan.carries[j].dtype), self.spare[scan, j, "second"]
+                    kernel.line(f"if (f.{other} == f.{own}) f.{other} = ({ctype} *)f.{name};")
                 kernel.line(f"{copied(f'f.{own}', start, scan.carries[j], self, kernel, scan.starts[j])}")
                 kernel.line(f"f.{name} = f.{own};")
             else:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dslc.backends.c.text import bare, constant, factor, number_text
+from dslc.backends.c.text import bare, constant, factor
 
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
@@ -156,7 +156,7 @@ class Formula:
                 return constant(s, types.of(s.dtype))
             case ir.SizeOf():
                 if is_float(s.dtype) or not (isinstance(s.size, int) or s.size.is_integer is not None):
-                    return f"({number_text(s.size, self.kernel.sizes, types.of(s.dtype))})"
+                    return f"({self.kernel.size_as_float(s.size, types.of(s.dtype))})"
                 return factor(f"{self.kernel.size(s.size)}")
             case ir.Var():
                 return self.names[s.number]

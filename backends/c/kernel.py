@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dslc.backends.c.text import Names, Types, factor, size_text
+from dslc.backends.c.text import Names, Types, factor, number_text, size_text
 
 from dslc.ir import nodes as ir
 from dslc.schedule.plan import Row, based
@@ -71,10 +71,18 @@ class Kernel:
     # ---- what stands at the beginning
 
     def size(self, size: Size) -> str:
+        self.symbols(size)
+        return size_text(size, self.sizes)
+
+    def size_as_float(self, size: Size, ctype: str) -> str:
+        self.symbols(size)
+        return number_text(size, self.sizes, ctype)
+
+    def symbols(self, size: Size) -> None:
+        """Declare the sizes that a size is made of."""
         if isinstance(size, Polynomial):
             for s in sorted(size.free_symbols, key=lambda x: x.name):
                 self.symbol(s)
-        return size_text(size, self.sizes)
 
     def symbol(self, symbol: Symbol) -> str:
         if symbol.name not in self.sizes:

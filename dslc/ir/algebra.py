@@ -44,7 +44,8 @@ def div(a: ir.Scalar, b: ir.Scalar) -> ir.Scalar:
     """a / b, sunk like a product."""
     if is_zero(a) or is_one(b):
         return a
-    return _sink(a, lambda x: div(x, b)) or ir.op("/", (a, b), _join(a, b))
+    dtype = _join(a, b)
+    return _sink(a, lambda x: div(x, b)) or ir.op("/", (a, b), "float" if dtype in ("i32", "i64") else dtype)
 
 
 def neg(a: ir.Scalar) -> ir.Scalar:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
 from dslc.passes import products
@@ -51,7 +52,7 @@ class Contracted(Transform):
         sizes = (*node.shape, *node.reduced)
         parts = factors(node.body, kept)
         outer = [f for f in parts if all(v < kept for v in f.axes)]
-        inner = merged([f for f in parts if any(v >= kept for v in f.axes)])
+        inner = merged([f for f in parts if any(v >= kept for v in f.axes)], node.body.dtype)
         if not inner:
             return node
         if len(inner) == 1 and not outer:
@@ -60,7 +61,7 @@ class Contracted(Transform):
             pair = best_pair(inner, kept, sizes)
             if pair is None:
                 break
-            inner = merged(self.combined(inner, pair, kept, sizes, node))
+            inner = merged(self.combined(inner, pair, kept, sizes, node), node.body.dtype)
         total = self.trimmed(node, inner, kept, sizes)
         if not outer:
             return total
@@ -154,7 +155,7 @@ def masked(s: ir.Op, kept: int) -> list[Factor]:
     return [replace(f, scalar=next(chosen[f.below])) for f in parts]
 
 
-def merged(parts: list[Factor]) -> list[Factor]:
+def merged(parts: list[Factor], dtype: str) -> list[Factor]:
     """Factors whose variables another one has too are multiplied into it."""
     out = list(parts)
     changed = True
@@ -165,12 +166,18 @@ def merged(parts: list[Factor]) -> list[Factor]:
             if hosts:
                 j = min(hosts, key=lambda k: len(out[k].axes))
                 both = sorted((i, j))
-                joint = product([out[both[0]], out[both[1]]], out[j].scalar.dtype)
+                joint = product([out[both[0]], out[both[1]]], _common(out[j], small, dtype))
                 made = Factor(joint, False, out[j].axes)
                 out = [made if k == j else f for k, f in enumerate(out) if k != i]
                 changed = True
                 break
     return out
+
+
+def _common(host: Factor, small: Factor, dtype: str) -> str:
+    """The dtype of two factors together: whole numbers stay so until they meet a float or a division."""
+    floats = [f.scalar.dtype for f in (host, small) if is_float(f.scalar.dtype)]
+    return floats[0] if floats else dtype if host.below or small.below else host.scalar.dtype
 
 
 def product(parts: Sequence[Factor], dtype: str) -> ir.Scalar:

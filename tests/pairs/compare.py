@@ -305,7 +305,7 @@ def converter(backend: str, dtype: str) -> Any:
         a = np.array(a)
         return a.astype(kind) if a.dtype.kind == "f" else a
 
-    return numpy if backend == "numpy" else lambda a: torch.as_tensor(numpy(a))
+    return numpy if backend != "triton" else lambda a: torch.as_tensor(numpy(a))
 
 
 def to_numpy(a: Any) -> Any:

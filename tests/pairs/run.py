@@ -1,4 +1,4 @@
-"""Runs a range of seeds: `python tests/pairs/run.py 0:1000 [--backend triton] [--dtype f32] [--shrink]`."""
+"""Runs a range of seeds: `python tests/pairs/run.py 0:1000 [--backend triton|c] [--dtype f32] [--shrink]`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def dtype_of(seed: int) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seeds", help="FIRST:LAST, or one seed")
-    parser.add_argument("--backend", default="numpy")
+    parser.add_argument("--backend", default="numpy", choices=("numpy", "triton", "c"))
     parser.add_argument("--dtype", default="", help="f32 or f64; without it the seed decides")
     parser.add_argument("--shrink", action="store_true", help="make failures small")
     parser.add_argument("--only", default="", help="a kind of statement that each program begins with")

@@ -77,6 +77,16 @@ def test_random_pairs_agree_on_triton(first: int, last: int) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+#: the flags of a C module with less optimisation, which takes half the time to compile
+QUICK = "-O1 -march=native -fopenmp-simd -fno-math-errno -fno-trapping-math -ffp-contract=fast"
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 30), pytest.param(1000, 1500, marks=pytest.mark.long)])
+def test_random_pairs_agree_in_c(first: int, last: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DSLC_CFLAGS", QUICK)
+    check(range(first, last), "c")
+
+
 def test_every_kind_of_statement_is_among_the_default_programs() -> None:
     made = {s.kind.split(".")[0] for seed in range(DEFAULT) for s in plan_of(seed).statements}
     assert made >= set(KINDS)

@@ -1,0 +1,82 @@
+"""Programs that were wrong once in C, each cut down to what it takes to show it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dslc import compile as compiled
+
+#: a spec, and arguments of its gradient
+FOUND: dict[str, tuple[str, list[Any]]] = {
+    "a state carried through an odd number of steps, in each of two layers": (
+        """
+layer running(x: [T, 3]) -> y: [T, 3]:
+    param w: [3, 3] ~ normal
+    scan t:
+        y[t, i] = tanh(x[t, i] + seen[t-1, j] * w[j, i])
+        seen[t, i] = 0.5 * seen[t-1, i] + y[t, i]
+    start seen = 0
+
+model m(x: f32[T, 3]) -> y: [T, 3]:
+    y = x
+    for l in 0..3:
+        y = y + running(y)
+
+train m(x: f32[T, 3]):
+    minimize sum(m(x)^2)
+    using sgd(lr = 0.1)
+""",
+        [np.random.default_rng(0).normal(size=(5, 3))],
+    ),
+    "a size that is read in a formula alone": (
+        """
+model m(x: f32[T]) -> y: [2]:
+    param gain: [] ~ normal
+    y[i: 2] = gain * 2 / (T + 1) * 2
+
+train m(x: f32[T]):
+    minimize sum(m(x))
+    using sgd(lr = 0.1)
+""",
+        [np.ones(5)],
+    ),
+    "a matrix with an open number of columns that is packed for a product": (
+        """
+model m(z: f32[T], y: f32[T, 5]) -> slope: [5, T]:
+    curve[o] = tanh(z[k] * y[k, o])
+    slope = jacobian(curve, z)
+""",
+        [np.ones(3), np.ones((3, 5))],
+    ),
+    "a whole number that a gradient is multiplied by": (
+        """
+model m(y: f32[T, 1]) -> tone: [1, T]:
+    param gain: [] ~ normal
+    tone[f: 1, n] = log_softmax[n](((f + 1) / 1) * gain + y[n, f])
+
+train m(y: f32[T, 1]):
+    minimize sum(m(y))
+    using sgd(lr = 0.1)
+""",
+        [np.array([[0.3], [-0.5]])],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_program_that_was_wrong_once_is_that_of_numpy(name: str, tmp_path: Path) -> None:
+    text, data = FOUND[name]
+    (tmp_path / "spec.dsl").write_text(text, encoding="utf-8")
+    numpy, c = (compiled(tmp_path / "spec.dsl", backend=backend, dtype="f64") for backend in ("numpy", "c"))
+    params = numpy.init(0)
+    wanted, found = (module.forward(params, *data) for module in (numpy, c))
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+    if hasattr(numpy, "loss_and_grad"):
+        wanted, found = (module.loss_and_grad(params, *data) for module in (numpy, c))
+        np.testing.assert_allclose(found[0], wanted[0], rtol=1e-12)
+        for path, slope in wanted[1].items():
+            np.testing.assert_allclose(found[1][path], slope, rtol=1e-9, atol=1e-12, err_msg=path)
