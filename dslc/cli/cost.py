@@ -52,6 +52,9 @@ def cost(
     With -b triton, a row is a kernel of the function that infers or of the one that trains: how often it is launched,
     operations, bytes, and operations for each byte ("intensity"); "buffers" are the bytes of what a function
     allocates. --resources compiles the kernels, without a GPU, for cuda 80, cuda 90 and hip gfx942.
+
+    With -b c, a row is a region or a call of the schedule, and "runs" how often it runs; "workspace" are the bytes
+    of the values that a function keeps there.
     """
     import json
 
@@ -70,6 +73,17 @@ def cost(
             click.echo(json.dumps(made, indent=2))
         else:
             show_kernels(made)
+        return
+    if backend == "c":
+        from dslc.cli.schedule_cost import schedule_report, show_schedule
+
+        with spec_errors(as_json, JSON_VERSION):
+            checked, instance, train = chosen(spec, settings, model)
+            made = schedule_report(checked, instance, None if inference else train, sizes, dtype)
+        if as_json:
+            click.echo(json.dumps(made, indent=2))
+        else:
+            show_schedule(made)
         return
     with spec_errors(as_json, JSON_VERSION):
         _, instance, train = chosen(spec, settings, model)

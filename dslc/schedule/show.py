@@ -148,7 +148,12 @@ def _origin(node: ir.Node) -> ir.Node:
 
 
 def place(nodes: Sequence[ir.Node]) -> str:
-    """The places of the spec that nodes come from, in parentheses, each once."""
-    spans = [getattr(_origin(x), "span", NOWHERE) for x in nodes]
-    found = dict.fromkeys(s.place for s in spans if s.source.text)
+    """The places of the spec that nodes come from, in parentheses."""
+    found = places(nodes)
     return f"  ({', '.join(found)})" if found else ""
+
+
+def places(nodes: Sequence[ir.Node]) -> list[str]:
+    """The places of the spec that nodes come from, each once."""
+    spans = [getattr(_origin(x), "span", NOWHERE) for x in nodes]
+    return list(dict.fromkeys(s.place for s in spans if s.source.text))

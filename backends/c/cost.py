@@ -1,0 +1,89 @@
+"""What the steps of a schedule cost: operations, bytes moved, and the bytes of the workspace.
+
+A region reads each element that it needs of what is computed outside of it once, and writes what has a home in memory:
+what its members read of each other stays in registers and in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dslc.backends.c.module import prepared
+
+from dslc.cost import BYTES, Cost, Counter, settle
+from dslc.ir import nodes as ir
+from dslc.ir.naming import name_lines, name_of
+from dslc.program import Entry
+from dslc.schedule.form import Loop, Region, Step
+from dslc.schedule.group import scheduled
+from dslc.schedule.plan import Plan, Row, based, planned
+from dslc.schedule.show import bytes_of, label, operation, places
+from dslc.sizes import Size, extreme
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """One step of a schedule: how often it runs in one call, and the cost of all its runs."""
+
+    number: str
+    name: str
+    kind: str
+    lines: tuple[str, ...]
+    runs: Size
+    cost: Cost
+
+
+def entry_costs(entry: Entry, dtype: str, sizes: Mapping[str, int]) -> tuple[list[StepCost], Size]:
+    """A row for each region and call of an entry, in order, and the bytes of its workspace."""
+    with entry.open() as lowered:
+        results = prepared(lowered.outputs)
+        name_lines([*results.values()])
+        steps = scheduled([*results.values()])
+        plan = planned(steps, results)
+        return [*rows(steps, plan, Counter(BYTES[dtype]))], workspace(plan, dtype, sizes)
+
+
+def rows(steps: Sequence[Step], plan: Plan, counter: Counter) -> Iterator[StepCost]:
+    stack: list[tuple[str, Step, Size]] = [(str(k), x, 1) for k, x in reversed([*enumerate(steps)])]
+    while stack:
+        number, step, runs = stack.pop()
+        if isinstance(step, Loop):
+            inner = reversed([*enumerate(step.steps)])
+            stack += [(f"{number}.{k}", x, runs * step.scan.length) for k, x in inner]
+            continue
+        nodes = step.nodes if isinstance(step, Region) else [step.node]
+        kind = "region" if isinstance(step, Region) else operation(step)
+        cost = region_cost(step, plan, counter) if isinstance(step, Region) else counter.node(step.node)
+        stored = [x for x in nodes if in_memory(x, plan)] or [*nodes]
+        named = [x for x in stored if name_of(x)] or stored
+        yield StepCost(number, label(named[-1]), kind, tuple(places(nodes)), runs, cost.times(runs))
+
+
+def region_cost(region: Region, plan: Plan, counter: Counter) -> Cost:
+    members = set(region.nodes)
+    total = Cost()
+    touched: dict[ir.Node, list[Size]] = {}
+    for node in region.nodes:
+        total.operations += counter.node(node).operations
+        for tensor, count in counter.touched(node.body, (*node.shape, *node.reduced)).items():
+            if (base := based(tensor)) not in members:
+                touched.setdefault(base, []).append(count)
+        if in_memory(node, plan):
+            total.written += counter.bytes(node)
+    total.read = sum((extreme("max", counts) for counts in touched.values()), 0)
+    return total
+
+
+def in_memory(node: ir.Node, plan: Plan) -> bool:
+    """Is a value written to memory that others read, and not to a row that stays in the cache?"""
+    return not isinstance(plan.homes.get(node, Row()), Row)
+
+
+def workspace(plan: Plan, dtype: str, sizes: Mapping[str, int]) -> Size:
+    """The bytes of all slots: each as large as the largest of the values that share it."""
+    total: Size = 0
+    for values in plan.slots:
+        shapes = [x if isinstance(x, tuple) else (x.shape, x.dtype) for x in values]  # type: ignore[union-attr]
+        total += extreme("max", [settle(bytes_of(shape, kind, dtype), sizes) for shape, kind in shapes])
+    return total

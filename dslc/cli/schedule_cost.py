@@ -1,0 +1,89 @@
+"""`dslc cost -b c`: what the regions and calls of a C module cost, and the workspace that its functions need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dslc.cli.cost_report import cell, open_sizes, plain, refuse_unknown
+from dslc.cli.kernel_cost import number, numbers, parameters, sum_of
+
+if TYPE_CHECKING:
+    from dslc.check import program as p
+    from dslc.frontend import Checked
+
+COLUMNS = ("runs", "operations", "read", "written", "intensity")
+
+
+def schedule_report(
+    checked: Checked, model: p.Instance, train: p.TrainProgram | None, sizes: Mapping[str, Any], dtype: str
+) -> dict[str, Any]:
+    """The costs of all steps as `--json` prints them; raises SpecError for what cannot be compiled."""
+    from dslc.autodiff.reverse import NoDerivative
+    from dslc.backends.c.cost import entry_costs
+    from dslc.builder.build import Refusal
+    from dslc.compiler import optimizer_of, refusal
+    from dslc.diagnostics.spec_error import SpecError
+    from dslc.program import Program
+
+    try:
+        program = Program(model, train, optimizer_of(checked, train))
+        entry = program.forward if program.gradient is None else program.gradient
+    except (Refusal, NoDerivative) as reason:
+        span = reason.span if reason.span is not None and reason.span.source.text else model.span
+        raise SpecError([refusal(reason, span, "c")]) from reason
+    with entry.open() as lowered:
+        unit = lowered.unit
+    known = open_sizes(unit)
+    refuse_unknown(sizes, known)
+    function = "forward" if program.gradient is None else "loss_grad_metrics"
+    rows, workspace = entry_costs(entry, dtype, sizes)
+    steps = [
+        {"function": function, "step": row.number, "name": row.name, "kind": row.kind, "lines": list(row.lines),
+         **counts(row.runs, row.cost, sizes)}
+        for row in rows
+    ]  # fmt: skip
+    total = counts(sum((row.runs for row in rows), 0), sum_of([row.cost for row in rows]), sizes)
+    return {
+        "version": 1,
+        "backend": "c",
+        **parameters(unit, sizes, dtype),
+        "sizes": [name for name in known if name not in sizes],
+        "steps": steps,
+        "total": {function: {**total, "workspace": plain(workspace)}},
+    }
+
+
+def counts(runs: Any, cost: Any, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    found = numbers(runs, cost, sizes)
+    return {"runs": found.pop("launches"), **found}
+
+
+def show_schedule(report: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from dslc.quoting import printable
+
+    table = Table("step", "value", "line", *COLUMNS)
+    for column in table.columns[3:]:
+        column.justify = "right"
+    for row in report["steps"]:
+        kind = "" if row["kind"] == "region" else f"{row['kind']}: "
+        value, place = Text(f"{kind}{row['name']}"), Text(printable(row["lines"][-1]) if row["lines"] else "")
+        table.add_row(row["step"], value, place, *(number(row[c]) for c in COLUMNS))
+    for function, total in report["total"].items():
+        table.add_section()
+        table.add_row("", f"total of {function}", "", *(number(total[c]) for c in COLUMNS))
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(table)
+    for function, total in report["total"].items():
+        click.echo(f"{function}: {cell(total['workspace'])} bytes of values in its workspace")
+    click.echo(f"{cell(report['parameters'])} parameters, {cell(report['parameter_bytes'])} bytes")
+    if report["sizes"]:
+        click.echo(f"open sizes: {', '.join(report['sizes'])} (--set {report['sizes'][0]}=64 gives numbers)")

@@ -1,0 +1,74 @@
+"""`dslc cost -b c` counts what the steps of a schedule do, and the workspace of C modules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from dslc.cli.main import cli
+from dslc.compiler import compile_module
+
+SPECS = Path(__file__).parents[2] / "specs"
+PRODUCT = "model product(x: f32[N, 64]) -> y: [N, 32]:\n    y = relu(x |> dense(32))\n"
+
+
+def report(spec: Path, *options: object) -> Any:
+    done = CliRunner().invoke(cli, ["cost", str(spec), "-b", "c", "--json", *map(str, options)])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.output)
+
+
+def test_a_region_reads_what_is_outside_once_and_writes_what_has_memory(tmp_path: Path) -> None:
+    spec = tmp_path / "product.dsl"
+    spec.write_text(PRODUCT, encoding="utf-8")
+    (row,) = report(spec, "--set", "N=10")["steps"]
+    assert (row["step"], row["kind"], row["runs"]) == ("0", "region", 1)
+    assert row["read"] == 4 * (10 * 64 + 64 * 32 + 32)
+    assert row["written"] == 4 * 10 * 32 * 2  # the product, and the result
+    assert 10 * 32 * 2 * 64 <= row["operations"] <= 10 * 32 * (2 * 64 + 2)
+    assert row["lines"] == ["dense.dsl:8", "product.dsl:2"]
+
+
+def test_sizes_that_are_open_stay_symbols_and_all_is_counted_in_the_total() -> None:
+    found = report(SPECS / "mlp/mlp.dsl")
+    assert found["sizes"] == ["N"] and found["total"]["loss_grad_metrics"]["workspace"] == "4224*N"
+    found = report(SPECS / "mlp/mlp.dsl", "--set", "N=64")
+    for column in ("operations", "read", "written", "runs"):
+        assert found["total"]["loss_grad_metrics"][column] == sum(row[column] for row in found["steps"])
+
+
+def test_steps_of_loops_run_once_for_each_pass() -> None:
+    runs = {row["step"]: row["runs"] for row in report(SPECS / "recurrent/lstm.dsl", "--set", "T=7")["steps"]}
+    assert runs["2.0"] == 2 and runs["2.2.0"] == 14 and runs["3"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [("mlp/mlp", {"N": 64}), ("transformer/gpt", {"N": 2, "T": 33}), ("recurrent/lstm", {"N": 3, "T": 9})],
+)
+def test_the_workspace_of_a_module_has_room_for_all_of_it(name: str, sizes: dict[str, int]) -> None:
+    told = [x for k, v in sizes.items() for x in ("--set", f"{k}={v}")]
+    counted = report(SPECS / f"{name}.dsl", *told)["total"]["loss_grad_metrics"]["workspace"]
+    function = compile_module(SPECS / f"{name}.dsl", "c").c_loss_grad_metrics
+    fields = len(function.pack.__self__.format) - 1
+    given = [*sizes.values()]
+    found = function.room(function.pack(*given, *[0] * (fields - len(given))))
+    # each slot begins at a multiple of 64 bytes; matrices that are packed and scratch come on top
+    assert counted <= found <= 1.5 * counted + 4 * 2**20
+
+
+def test_the_table_has_a_row_for_each_step() -> None:
+    done = CliRunner().invoke(cli, ["cost", str(SPECS / "mlp/mlp.dsl"), "-b", "c", "--inference", "--set", "N=64"])
+    assert done.exit_code == 0
+    assert "total of forward" in done.output and "bytes of values in its workspace" in done.output
+
+
+def test_an_unknown_size_is_refused() -> None:
+    done = CliRunner().invoke(cli, ["cost", str(SPECS / "mlp/mlp.dsl"), "-b", "c", "--set", "M=64"])
+    assert done.exit_code == 2 and "M is neither an argument of the model nor an open size" in " ".join(
+        done.output.split()
+    )
