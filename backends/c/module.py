@@ -12,7 +12,6 @@ from dslc.backends.c.text import CannotLower, Names, Types, identifier
 from dslc.backends.c.update import update_entry, update_text
 
 from dslc.builder.build import Unit
-from dslc.check import program as p
 from dslc.incremental.program import StepProgram
 from dslc.ir import nodes as ir
 from dslc.ir.interning import Table as IrTable
@@ -70,7 +69,7 @@ def c_file(program: Program, name: str, source: str, dtype: str) -> tuple[str, I
     if program.update is not None and made.params:
         made.update(program.update)
     if program.step is not None:
-        made.steps(program.model, *program.step)
+        made.steps(*program.step)
     interface = made.interface()
     return made.text(program, source, interface), interface
 
@@ -142,11 +141,11 @@ class FileText:
             self.parts.append(text.text())
             self.entries.append(entry)
 
-    def steps(self, model: p.Instance, made: StepProgram, table: IrTable) -> None:
+    def steps(self, made: StepProgram, table: IrTable) -> None:
         """`init_cache` and `step` of a sequence model."""
         with within(table):
             self.tables(made.unit)
-            for parts in (start_parts(made, self.types, prepared), step_parts(model, made, self.types, prepared)):
+            for parts in (start_parts(made, self.types, prepared), step_parts(made, self.types, prepared)):
                 if not parts.outputs and not parts.histories:
                     continue
                 self.refuse(parts.outputs)

@@ -13,7 +13,6 @@ from dslc.backends.c.entry import History
 from dslc.backends.c.interface import Field
 from dslc.backends.c.text import CannotLower, Names, Types
 
-from dslc.check import program as p
 from dslc.incremental.cache import Slot, layers
 from dslc.incremental.program import StepProgram, open_sizes
 from dslc.incremental.room import Grown
@@ -77,7 +76,7 @@ def start_parts(program: StepProgram, types: Types, prepared: Prepare) -> Parts:
     return _parts("init_cache", program, outputs, given, sizes_of(program), types)
 
 
-def step_parts(model: p.Instance, program: StepProgram, types: Types, prepared: Prepare) -> Parts:
+def step_parts(program: StepProgram, types: Types, prepared: Prepare) -> Parts:
     grown = Grown(program.slots, program.length, ROOM)
     changing = {NEXT + x.name: program.updates[x.name] for x in program.slots if x.kind == "state"}
     outputs = prepared(grown.outputs({**program.outputs, **changing}))

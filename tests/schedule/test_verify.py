@@ -9,16 +9,20 @@ from pathlib import Path
 
 import pytest
 from dslc.backends.c.module import prepared
+from dslc.backends.c.stepping import start_parts, step_parts
+from dslc.backends.c.text import Types
 
 from dslc import pipeline
 from dslc.compiler import choose
 from dslc.frontend import check_file
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
+from dslc.program import Program
 from dslc.schedule.form import Loop, Region, Step, walked
 from dslc.schedule.group import scheduled
-from dslc.schedule.plan import Plan, Row, Slot, planned
+from dslc.schedule.plan import Kept, Plan, Row, Slot, planned
 from dslc.schedule.verify import Unsound, verify
+from tests.incremental.models import STEPS
 
 ROOT = Path(__file__).parents[2]
 #: files with a model
@@ -51,6 +55,33 @@ def test_the_schedule_of_a_spec_is_sound(name: str) -> None:
     with schedule_of(name) as (steps, plan):
         assert steps
         verify(steps, plan)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_the_schedule_of_a_step_is_sound(name: str) -> None:
+    checked = check_file(ROOT / "specs" / f"{name}.dsl")
+    with ir.compilation():
+        made = pipeline.stepping(choose(checked)[0])
+        for parts in (start_parts(made, Types("f32"), prepared), step_parts(made, Types("f32"), prepared)):
+            steps = scheduled([*parts.outputs.values()])
+            plan = planned(steps, parts.outputs, parts.histories)
+            verify(steps, plan)
+            grown = {home.name for home in plan.homes.values() if isinstance(home, Kept)}
+            assert grown == {*parts.histories} == {*parts.placed(steps)}
+
+
+@pytest.mark.parametrize("name", ["mlp/mlp", "transformer/gpt", "recurrent/lstm", "transformer/vit"])
+def test_the_schedules_of_all_entries_are_sound(name: str) -> None:
+    checked = check_file(ROOT / "specs" / f"{name}.dsl")
+    model, train = choose(checked)
+    program = Program(model, train, None)
+    for entry in (program.forward, program.evaluation, program.adjoint, program.adjoint_training):
+        if entry is None:
+            continue
+        with entry.open() as lowered:
+            results = prepared(lowered.outputs)
+            steps = scheduled([*results.values()])
+            verify(steps, planned(steps, results))
 
 
 def test_two_values_that_live_at_the_same_time_in_one_slot_are_found() -> None:
