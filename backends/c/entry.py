@@ -10,7 +10,7 @@ from dslc.backends.c.calls import call_lines, pieces
 from dslc.backends.c.interface import Entry, Field
 from dslc.backends.c.kernel import Kernel
 from dslc.backends.c.region import COLUMNS, FEW_ROWS, ROWS, WORTH, GatheredText, ProductText, _product, region_lines
-from dslc.backends.c.text import Names, Types, factor, identifier
+from dslc.backends.c.text import Names, Types, broken, factor, identifier
 
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
@@ -127,7 +127,7 @@ class EntryText:
             f"    return {'error' if self.fails else 0};",
             "}",
         ]
-        return "\n".join(x for x in lines if x is not None)
+        return "\n".join(part for x in lines if x is not None for part in broken(x))
 
     # ---- names
 

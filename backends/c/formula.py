@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from dslc.backends.c.text import bare, constant, factor
 
@@ -126,7 +126,8 @@ class Formula:
             if s in self.texts:
                 continue
             text = self.one(s)
-            if isinstance(s, ir.Op | ir.Read | ir.Rand) and not text.isidentifier():
+            number = isinstance(s, ir.Op) and s.name == "cast" and exact(s.args[0])
+            if isinstance(s, ir.Op | ir.Read | ir.Rand) and not text.isidentifier() and not number:
                 if self.uses.get(s, 0) > 1 or s in self.hoisted or len(text) > 400:
                     text = self.local(s, text)
             self.texts[s] = text
@@ -171,7 +172,10 @@ class Formula:
         types = self.kernel.types
         ctype = types.of(s.dtype)
         if s.name == "cast":
-            return self.cast(s.args[0].dtype, s.dtype, args[0])
+            given = s.args[0]
+            if exact(given) and s.dtype in ("f32", "f64"):
+                return constant(given, ctype)
+            return self.cast(given.dtype, s.dtype, args[0])
         if s.name == "stop_grad":
             return args[0]
         if s.name == "neg":
@@ -312,3 +316,8 @@ class Formula:
 
 def _not_negative(size: Size) -> bool:
     return size >= 0 if isinstance(size, int) else surely_nonnegative(size)
+
+
+def exact(s: ir.Scalar) -> TypeGuard[ir.Const]:
+    """A whole number that any float has."""
+    return isinstance(s, ir.Const) and not isinstance(s.value, float) and abs(s.value) < 2**11

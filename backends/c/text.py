@@ -162,6 +162,39 @@ def bare(text: str) -> str:
     return plain(text)
 
 
+#: how long a line of code is at most, where it can be broken
+WIDTH = 120
+
+
+def broken(line: str, width: int = WIDTH) -> list[str]:
+    """A line of code on several where it is too long: after a comma, or before an operator, as far out as that can be.
+
+    >>> for x in broken("y[i] = f(a[i], 100) + f(b[i], 200) + f(c[i], 300);", 40): print(x)
+    y[i] = f(a[i], 100) + f(b[i], 200)
+            + f(c[i], 300);
+    """
+    indent = len(line) - len(line.lstrip())
+    if len(line) <= width or line.lstrip().startswith(("#", "//", "/*")) or '"' in line or "//" in line:
+        return [line]
+    depth, places = 0, []
+    for k, c in enumerate(line[: width - 1]):
+        depth += (c in "([{") - (c in ")]}")
+        comma, after = line[k - 1] == ",", line[k + 1 : k + 4]
+        if c == " " and k > indent + 4 and (comma or after in ("&& ", "|| ") or after[:2] in BREAKS):
+            places.append((depth, not comma, -k))
+    late = [x for x in places if -x[2] > width // 2]
+    if not places:
+        return [line]
+    at = -min(late or places)[2]
+    margin = " " * (indent + 8)
+    following = broken(margin + line[at:].lstrip(), width)
+    return [line[:at], *(margin + x.lstrip() for x in following)]
+
+
+#: operators that a line may begin with
+BREAKS = frozenset({"+ ", "- ", "* ", "/ ", "? ", ": ", "= "})
+
+
 def constant(s: ir.Const, ctype: str) -> str:
     value = s.value
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Expressions of C lose brackets, never their meaning."""
+"""Expressions of C lose brackets and long lines are broken, and neither changes what they mean."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 
 import pytest
 from dslc.backends.c.brackets import plain
+from dslc.backends.c.text import broken
 
 
 @pytest.mark.parametrize(
@@ -61,3 +62,28 @@ def test_random_expressions_keep_their_values() -> None:
         text = written(4)
         assert value(plain(text)) == value(text), text
         assert plain(plain(text)) == plain(text)
+
+
+CALL = "    gemm_f32(stop - first, 256, 64, layer_norm_y + first * 64, 64, 1, W, 256, y + first * 256, 256, 0);"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [CALL, CALL.replace(", ", " + "), "    if (p && (q || r)) x[i * (N + 1)] = a ? b : c[0];", "    " + "x" * 60],
+)
+@pytest.mark.parametrize("width", [30, 50, 70])
+def test_a_line_is_broken_between_words_alone(line: str, width: int) -> None:
+    lines = broken(line, width)
+    assert " ".join(x.strip() for x in lines) == line.strip()
+    assert lines[0].startswith("    ") and all(x.startswith(" " * 12) for x in lines[1:])
+
+
+def test_arguments_stay_whole_where_a_comma_is_near() -> None:
+    assert [x.strip() for x in broken(CALL, 75)][
+        0
+    ] == "gemm_f32(stop - first, 256, 64, layer_norm_y + first * 64, 64, 1,"
+
+
+@pytest.mark.parametrize("line", ["    // " + "a + b " * 30, "#pragma omp " + "a, " * 50, 'f("' + "a, " * 50 + '");'])
+def test_comments_directives_and_texts_are_not_broken(line: str) -> None:
+    assert broken(line) == [line]
