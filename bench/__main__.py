@@ -19,7 +19,7 @@ from bench.workloads import COMPILE, COMPILE_ABOUT, WORKLOADS
 BACKENDS = ("numpy", "c")
 
 #: of the tables where the output is no terminal
-WIDTH = 150
+WIDTH = 190
 
 
 def parse_peers(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
