@@ -19,7 +19,7 @@ import warnings
 # ---- copied into modules ----
 
 #: how the C text is compiled, `-march` apart; DSLC_CFLAGS stands in the place of all of it
-CFLAGS = "-O2 -fopenmp-simd -fno-math-errno -fno-trapping-math -ffp-contract=fast"
+CFLAGS = "-O2 -funswitch-loops -fopenmp-simd -fno-math-errno -fno-trapping-math -ffp-contract=fast"
 
 
 def library(name, text, march="native", *defined):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dslc.backends.c.formula import Formula
 from dslc.backends.c.kernel import Kernel
-from dslc.backends.c.region import LETTERS, combined, neutral
+from dslc.backends.c.region import COLUMNS, LETTERS, combined, neutral
 from dslc.backends.c.text import CannotLower, factor
 
 from dslc.ir import nodes as ir
@@ -91,6 +91,8 @@ def pieces(kernel: Kernel, node: ir.Scatter | ir.Along | ir.External) -> tuple[s
     """How many pieces a call consists of that have nothing to do with each other, and how many are worth a thread."""
     if isinstance(node, ir.Along) and node.op in ("cumsum", "cumprod", "cummax", "cummin"):
         return around(kernel, node)[0], 1
+    if isinstance(node, ir.Scatter) and apart(node):
+        return kernel.size(node.shape[-1]), COLUMNS // 4
     return None
 
 
@@ -245,16 +247,36 @@ def matrices(kernel: Kernel, node: ir.External) -> None:
     kernel.close()
 
 
+def apart(node: ir.Scatter) -> bool:
+    """Is the last axis of a scatter a loop's own? Then neighbours along it never meet, nor do threads that share it."""
+    last = plain_variable(node.places[-1]) if node.places else None
+    if last is None or last != len(node.ranges) - 1 or node.ranges[-1] != node.shape[-1]:
+        return False
+    for place in node.places[:-1]:
+        if isinstance(place, ir.Data) and last in ir.variables(place.value):
+            return False
+        if isinstance(place, ir.Affine) and any(n == last for n, _ in place.terms):
+            return False
+    return True
+
+
 def scatter(kernel: Kernel, node: ir.Scatter) -> None:
     """A result that grows element by element, in the order of the variables."""
     target = kernel.pointer(node)
     op = {"+": "sum"}.get(node.op, node.op)
     like = ir.Comp(node.shape, (), op, node.body, node.dtype, node.name, node.span)
-    size = kernel.size(_count(node.shape))
-    if node.base is not None:
-        kernel.line(f"memcpy({target}, {kernel.pointer(node.base)}, sizeof *{target} * ({size}));")
+    side_by_side = apart(node)
+    i = kernel.names.fresh("i")
+    start = neutral(like, kernel) if node.base is None else f"{kernel.pointer(node.base)}[{{}}]"
+    if side_by_side:
+        rows, width = kernel.size(_count(node.shape[:-1])), kernel.size(node.shape[-1])
+        c = kernel.names.fresh("c")
+        at = f"{i} * {factor(width)} + {c}"
+        kernel.line(f"for (long {i} = 0; {i} < {rows}; {i}++)")
+        kernel.line(f"    for (long {c} = begin; {c} < end; {c}++) {target}[{at}] = {start.format(at)};")
     else:
-        kernel.line(f"for (long i = 0; i < {size}; i++) {target}[i] = {neutral(like, kernel)};")
+        size = kernel.size(_count(node.shape))
+        kernel.line(f"for (long {i} = 0; {i} < {size}; {i}++) {target}[{i}] = {start.format(i)};")
     count = len(node.ranges)
     names = {k: kernel.names.fresh(*LETTERS) for k in range(count)}
     lines: list[list[str]] = [[] for _ in range(count + 1)]
@@ -266,21 +288,14 @@ def scatter(kernel: Kernel, node: ir.Scatter) -> None:
         formula.text(x)
     positions = [formula.position(p, n, False)[0] for p, n in zip(node.places, node.shape, strict=True)]
     inner = [combined(like, f"{target}[{kernel.offset(node.shape, positions)}]", text, kernel)]
-    # neighbours along a last axis that is a loop's own never meet
-    last = plain_variable(node.places[-1]) if node.places else None
-    apart = (
-        last == count - 1
-        and count > 0
-        and not any(last in ir.variables(x) for x in data)
-        and node.ranges[-1] == node.shape[-1]
-    )
-    apart = apart and not any(isinstance(p, ir.Affine) and any(n == last for n, _ in p.terms) for p in node.places[:-1])
     for line in lines[0]:
         kernel.line(line)
     for k in range(count):
-        if k == count - 1 and apart:
+        low, high = "0", kernel.size(node.ranges[k])
+        if k == count - 1 and side_by_side:
+            low, high = "begin", "end"
             kernel.line("#pragma omp simd")
-        kernel.open(f"for (long {names[k]} = 0; {names[k]} < {kernel.size(node.ranges[k])}; {names[k]}++) {{")
+        kernel.open(f"for (long {names[k]} = {low}; {names[k]} < {high}; {names[k]}++) {{")
         for line in lines[k + 1]:
             kernel.line(line)
     for line in inner:

@@ -28,10 +28,13 @@ from dslc.pipeline import GRADIENT, STATE
 from dslc.program import Entry as ProgramEntry
 from dslc.program import Program, Update
 from dslc.schedule.group import scheduled
+from dslc.schedule.parts import in_parts
+from dslc.schedule.picked import as_selects
 from dslc.schedule.plan import planned
 
 #: what C needs of a program, after the passes of `dslc/pipeline.py`
 PASSES: dict[str, Pass] = {
+    "select what is placed": as_selects,
     "join scans": merge_read,
     "place constants": normalised,
     "read multiples": unscaled,
@@ -43,6 +46,7 @@ PASSES: dict[str, Pass] = {
     "contract again": contracted,
     "inline": inlined,
     "place constants at last": normalised,
+    "sum up in parts": in_parts,
 }
 
 

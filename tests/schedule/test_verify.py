@@ -142,7 +142,7 @@ def test_a_row_that_another_loop_reads_is_found() -> None:
         with pytest.raises(Unsound, match="reads a row of h that is gone"):
             verify(steps, plan)
     with schedule_of("mlp/mlp") as (steps, plan):
-        plan.homes[next(x for x in plan.homes if name_of(x) == "d_logits_scattered")] = Row()
+        plan.homes[next(x for x in plan.homes if name_of(x) == "d_dense.y")] = Row()
         with pytest.raises(Unsound, match="of which only its own region has a row"):
             verify(steps, plan)
 
