@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -120,26 +119,15 @@ def prepared(shell: Shell, entry: Entry, made: built.Entry, lowered: Lowered, fi
             small = isinstance(bound, int) and bound <= 2**31
             call.fields[fields[name].field] = given(shell, call, fields[name], argument(name), kept, small)
     shell.text.used |= low.used
-    for size in entry.sizes:
-        # a size may have the name of an input, which C code tells apart by a number behind it
-        symbol = next((s for s in (argument(size), argument(unnumbered(size))) if s in where), "")
-        if not symbol:
-            raise Fault(f"a fault of dslc: no input of {entry.name} tells the size {size}")
-        call.fields[size] = symbol
+    for size, symbol in zip(entry.sizes, entry.symbols, strict=True):
+        if argument(symbol) not in where:
+            raise Fault(f"a fault of dslc: no input of {entry.name} tells the size {symbol}")
+        call.fields[size] = argument(symbol)
     call.arguments += ["state"] * states
     if entry.seed:
         call.arguments.append("seed=0")
         call.fields["seed"] = "int(seed) & 0xFFFFFFFFFFFFFFFF"
     return call
-
-
-def unnumbered(name: str) -> str:
-    """A name as the spec has it, of one that C code tells apart from another by a number behind it.
-
-    >>> unnumbered("N2"), unnumbered("x1_2"), unnumbered("lr")
-    ('N', 'x1', 'lr')
-    """
-    return re.sub(r"_?\d+$", "", name)
 
 
 def tables(shell: Shell, entry: Entry, unit: Unit, states: bool, call: Call) -> list[str]:
@@ -277,7 +265,7 @@ def training_step(shell: Shell, entry: Entry | None, unit: Unit, random: bool) -
         lines.append("    grad_norm = math.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
     lines.append(f"    {changed} = {shell.own('PARAMETERS')}(params)")
     of_spec = {"step": "step", "grad_norm": "grad_norm", **hyper}
-    numbers = [of_spec[next(x for x in (name, unnumbered(name)) if x in of_spec)] for name in entry.numbers]
+    numbers = [of_spec[name] for name in entry.symbols]
     after = [changed, *local.values()]  # as they stand among what the function writes
     reads = [f"{pointers}.at" for _ in entry.reads]
     lines.append(f"    {shell.function('update')}({', '.join([*numbers, *reads, *(f'{x}.at' for x in after)])})")

@@ -68,6 +68,8 @@ class Entry:
     results: tuple[Field, ...]
     #: params: gradients (null where a parameter is not trained) or what an update changes; state: next values
     writes: tuple[Table, ...]
+    #: as a spec calls the sizes and the numbers
+    symbols: tuple[str, ...]
 
 
 @dataclass(frozen=True)

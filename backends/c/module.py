@@ -138,7 +138,7 @@ class FileText:
             writes = [Table("grads", "params")] if grads else []
             writes += [Table("next", "state")] if nexts else []
             entry = Entry(title, tuple(sizes.values()), (), tuple(fields.values()), tuple(reads), random,
-                          tuple(given_results), tuple(writes))  # fmt: skip
+                          tuple(given_results), tuple(writes), tuple(sizes))  # fmt: skip
             steps = scheduled(list(outputs.values()))
             plan = planned(steps, outputs)
             text = EntryText(self.prefix, entry, steps, plan, self.types, self.names, results, access, sizes)
@@ -165,7 +165,7 @@ class FileText:
                 )
                 written = (*(x.field for x in parts.histories.values()), *(x for _, x in parts.results.values()))
                 entry = Entry(parts.title, tuple(parts.sizes.values()), (), parts.inputs, tuple(reads), parts.random,
-                              written, ())  # fmt: skip
+                              written, (), tuple(parts.sizes))  # fmt: skip
                 steps = scheduled([*parts.outputs.values()])
                 plan = planned(steps, parts.outputs, parts.histories)
                 text = EntryText(self.prefix, entry, steps, plan, self.types, self.names, parts.results, access,

@@ -22,6 +22,9 @@ true false NULL main errno size_t int8_t int32_t int64_t uint8_t uint16_t uint32
 threads parallel f w a at memcpy memset malloc free and or not xor unix linux
 y0 y1 yn j0 j1 jn gamma index exp log sin cos tan abs div time signal exit abort log2 log10 pow sqrt floor ceil round
 trunc erf erfc tgamma lgamma hypot cbrt remainder rint scalb significand drem gamma_r
+workspace INFINITY NAN HUGE_VAL HUGE_VALF M_E M_LOG2E M_LOG10E M_LN2 M_LN10 M_PI M_PI_2 M_PI_4 M_1_PI M_2_PI
+M_2_SQRTPI M_SQRT2 M_SQRT1_2 SIZE_MAX INT32_MIN INT32_MAX INT64_MIN INT64_MAX UINT64_MAX FP_NAN FP_INFINITE FP_ZERO
+I complex imaginary EOF BUFSIZ RAND_MAX stdin stdout stderr assert offsetof alignas alignof noreturn thread_local
 """
 KEYWORDS = frozenset(RESERVED.split())
 

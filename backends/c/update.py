@@ -29,7 +29,8 @@ def update_entry(update: Update, names: Names) -> tuple[Entry, dict[str, str]]:
     fields = {name: names.fresh(name) for name in (*used_numbers(update), *update.slots)}
     numbers = tuple(fields[name] for name in used_numbers(update))
     writes = (Table("params", "params"), *(Table(fields[slot], "params") for slot in update.slots))
-    return Entry("update", (), numbers, (), (Table("grads", "params"),), False, (), writes), fields
+    symbols = tuple(used_numbers(update))
+    return Entry("update", (), numbers, (), (Table("grads", "params"),), False, (), writes, symbols), fields
 
 
 def exact(body: ir.Scalar, numbers: set[ir.Input], like: str) -> ir.Scalar:

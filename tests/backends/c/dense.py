@@ -40,11 +40,11 @@ INTERFACE = Interface(
     (Field("W", "W", "f32", (3, 2)), Field("b", "b", "f32", (2,))),
     (),
     (
-        Entry("forward", ("N",), (), (X, C), (PARAMS,), False, (Field("y", "y", "f32", (N, 2)),), ()),
-        Entry("loss_grad_metrics", ("N",), (), (X, C, T), (PARAMS,), False, LOSS, (GRADS,)),
-        Entry("evaluate", ("N",), (), (X, C, T), (PARAMS,), False, LOSS, ()),
-        Entry("adjoint", ("N",), (), (X, C, D_Y), (PARAMS,), False, (D_X,), (GRADS,)),
-        Entry("update", (), ("lr", "decay"), (), (GRADS,), False, (), (PARAMS, Table("v", "params"))),
+        Entry("forward", ("N",), (), (X, C), (PARAMS,), False, (Field("y", "y", "f32", (N, 2)),), (), ("N",)),
+        Entry("loss_grad_metrics", ("N",), (), (X, C, T), (PARAMS,), False, LOSS, (GRADS,), ("N",)),
+        Entry("evaluate", ("N",), (), (X, C, T), (PARAMS,), False, LOSS, (), ("N",)),
+        Entry("adjoint", ("N",), (), (X, C, D_Y), (PARAMS,), False, (D_X,), (GRADS,), ("N",)),
+        Entry("update", (), ("lr", "decay"), (), (GRADS,), False, (), (PARAMS, Table("v", "params")), ("lr", "decay")),
     ),
     ("no error", "N: expected at least 1"),
 )
