@@ -80,6 +80,9 @@ class EntryText:
 
     def text(self) -> str:
         """All functions of the entry."""
+        exported = f"{self.prefix}_{self.interface.name}"
+        self.names.taken |= {self.frame, f"{self.interface.name}_layout"}
+        self.names.taken |= {exported, f"{exported}_arguments", f"{exported}_workspace"}
         local = self.names_of_fields = Names({"a"})
         self.name_counters(self.steps, local)
         self.name_fields(local)

@@ -89,7 +89,8 @@ class FileText:
         self.param_names, self.state_names = Names(), Names()
         self.entries: list[Entry] = []
         self.parts: list[str] = []
-        self.names = Names({"parallel", "taken", "larger", prefix})
+        exported = {f"{prefix}_{x}" for x in ("message", "threads", "params", "state")}
+        self.names = Names({"parallel", "taken", "larger", prefix, *exported})
 
     def entry(self, title: str, given: ProgramEntry) -> None:
         with given.open() as lowered:

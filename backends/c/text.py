@@ -53,7 +53,7 @@ class Names:
         number = 2
         while free is None:
             name = f"{names[0]}_{number}" if names[0][-1].isdigit() else f"{names[0]}{number}"
-            free = None if name in self.taken else name
+            free = None if name in self.taken or name in KEYWORDS else name
             number += 1
         self.taken.add(free)
         return free
