@@ -372,10 +372,8 @@ class EntryText:
         name = self.names_of_fields.fresh(f"{self.wish(product.product.right.tensor)}_packed")
         ctype = self.types.of(node.dtype)
         self.fields[name] = f"{ctype} *"
-        inner = len(node.shape)
-        rows = next(k for k in product.inner()[:1])
         columns = node.shape[product.product.columns]
-        self.packed_sizes[name] = (node.reduced[rows - inner], columns, suffix)
+        self.packed_sizes[name] = (product.extent(product.inner()[0]), columns, suffix)
         piece = f"{b} + begin" if bj == "1" else f"{b} + begin * {factor(bj)}"
         call = f"pack{suffix}({K}, end - begin, {piece}, {bk}, {bj}, f->{name} + begin * {factor(K)});"
         self.packs.append((name, call, columns))

@@ -500,34 +500,33 @@ class ProductText:
             opened += 1
             region.indices()
         outer = [k for k in range(self.depth, rank) if k not in (product.rows, product.columns)]
-        inner = self.inner()
+        block, sums = self.inner()
         for k in outer:
             names[k] = kernel.names.fresh(wishes.get(k, "o"), *LETTERS)
             kernel.open(f"for (long {names[k]} = 0; {names[k]} < {kernel.size(sizes[k])}; {names[k]}++) {{")
             opened += 1
-        sums = inner[1:]
         for k in sums:
             names[k] = kernel.names.fresh(*LETTERS)
             kernel.open(f"for (long {names[k]} = 0; {names[k]} < {kernel.size(sizes[k])}; {names[k]}++) {{")
             opened += 1
         names[product.rows] = start
         names[product.columns] = "0"
-        names[inner[0]] = "0"
+        names |= dict.fromkeys(block, "0")
         suffix = kernel.types.suffix(node.dtype)
         accumulate = " || ".join(f"{names[k]} > 0" for k in sums) or "0"
         a, b = self.at(product.left, names), self.at(product.right, names)
         c = self.result(names)
         ai = kernel.size(stride(product.left, product.rows))
-        ak = kernel.size(stride(product.left, inner[0]))
-        bk = kernel.size(stride(product.right, inner[0]))
+        ak = kernel.size(stride(product.left, block[-1]))
+        bk = kernel.size(stride(product.right, block[-1]))
         bj = kernel.size(stride(product.right, product.columns))
         ci = kernel.size(self.own_stride(product.rows))
-        N, K = kernel.size(sizes[product.columns]), kernel.size(sizes[inner[0]])
+        N, K = kernel.size(sizes[product.columns]), factor(kernel.size(self.extent(block)))
         sides = f"{count}, {N}, {K}, {a}, {ai}, {ak}"
         end = f"{c}, {ci}, {accumulate});"
         b_strides = f"{bk}, {bj}" if bj != "1" else bk
         plain = f"gemm{'' if bj == '1' else '_bt'}{suffix}({sides}, {b}, {b_strides}, {end}"
-        large = estimate(sizes[product.columns]) * estimate(sizes[inner[0]]) >= PACKED
+        large = estimate(sizes[product.columns]) * estimate(self.extent(block)) >= PACKED
         if self.same_for_all(outer, sums) and ai != "1" and (large or bj != "1"):
             packed = kernel.entry.packed(kernel, self, b, N, K, bk, bj, suffix)
             kernel.line(f"if ({packed}) gemm_packed{suffix}({sides}, {packed}, {end}")
@@ -554,19 +553,44 @@ class ProductText:
                 return False
         return not any(stride(product.left, k) == 0 and node.shape[k] != 1 for k in range(self.depth))
 
-    def inner(self) -> list[int]:
-        """The summed variables; the first is the one inside of the product: the longest, and along memory."""
-        node, product = self.node, self.product
-        rank = len(node.shape)
-        found = list(range(rank, rank + len(node.reduced)))
-        return sorted(
-            found,
-            key=lambda k: (
-                -min(estimate(node.reduced[k - rank]), 64),
-                estimate(stride(product.left, k)),
-                estimate(stride(product.right, k)),
+    def inner(self) -> tuple[list[int], list[int]]:
+        """The summed variables that are one axis of the product, outer first, and those that are loops around it.
+
+        Axes that lie one inside of the other in both sides are one axis: (n, t) of x[n, t, i] and y[n, t, o].
+        """
+        rank = len(self.node.shape)
+        found = list(range(rank, rank + len(self.node.reduced)))
+        blocks = [self.merged(v, found) for v in found]
+        best = min(
+            blocks,
+            key=lambda block: (
+                -min(estimate(self.extent(block)), 512),
+                estimate(stride(self.product.left, block[-1])),
+                estimate(stride(self.product.right, block[-1])),
             ),
         )
+        return best, [v for v in found if v not in best]
+
+    def merged(self, variable: int, others: Sequence[int]) -> list[int]:
+        """A summed variable with those that it lies in."""
+        block = [variable]
+        while True:
+            size = self.extent(block)
+            around = [
+                v
+                for v in others
+                if v not in block
+                and all(
+                    stride(side, v) == stride(side, block[-1]) * size
+                    for side in (self.product.left, self.product.right)
+                )
+            ]
+            if not around:
+                return block
+            block.insert(0, around[0])
+
+    def extent(self, block: Sequence[int]) -> Size:
+        return _product([self.node.reduced[v - len(self.node.shape)] for v in block])
 
     def own_stride(self, axis: int) -> Size:
         step: Size = 1
