@@ -24,6 +24,9 @@ from dslc.ir.interning import within
 from dslc.pipeline import NEXT
 from dslc.sizes import Size, symbol
 
+#: the number that a seed stands for in C
+SEED = "int(seed) & 0xFFFFFFFFFFFFFFFF"
+
 
 def step_functions(shell: Shell) -> list[str]:
     """The two functions, where a model can be run one position at a time."""
@@ -42,6 +45,8 @@ def _init_cache(shell: Shell, model: p.Instance, program: StepProgram) -> str:
     state = _tables(shell, entry, program.unit, call)
     call.prologue += start.prologue
     call.arguments = start.arguments(state, entry is not None and entry.seed)
+    if entry is not None and entry.seed:
+        call.fields["seed"] = SEED
     loops = [call.names.fresh(x) for x in LOOPS]
     lines: list[str] = []
     found: dict[str, str] = {}
@@ -93,6 +98,8 @@ def _step(shell: Shell, model: p.Instance, program: StepProgram) -> str:
     state = _tables(shell, entry, program.unit, call)
     call.prologue += checks
     call.arguments = ["params", cache, *map(argument, ordered), *state, *(["seed=0"] if entry.seed else [])]
+    if entry.seed:
+        call.fields["seed"] = SEED
     _given(shell, low, call, entry, {n: program.inputs[n] for n in ordered})
     histories = any(x.kind == "history" for x in program.slots)
     told = [*(argument(s.name) for s in sizes_of(program)), length, *([room] if histories else [])]

@@ -81,7 +81,7 @@ def test_random_pairs_agree_on_triton(first: int, last: int) -> None:
 QUICK = "-O1 -march=native -fopenmp-simd -fno-math-errno -fno-trapping-math -ffp-contract=fast"
 
 
-@pytest.mark.parametrize(("first", "last"), [(0, 30), pytest.param(1000, 1500, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("first", "last"), [(0, 30), (1154, 1155), pytest.param(1000, 1500, marks=pytest.mark.long)])
 def test_random_pairs_agree_in_c(first: int, last: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DSLC_CFLAGS", QUICK)
     check(range(first, last), "c")
