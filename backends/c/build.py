@@ -28,7 +28,7 @@ def library(name, text, march="native", *defined):
     flags, about = [*compiler_flags(march), *defined], os.stat(file)
     parts = [text, *compiler, os.path.realpath(file), about.st_size, about.st_mtime_ns, *flags, *processor()]
     key = hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:32]
-    target = os.path.join(cache_folder(), f"{name}-{key}{'.dll' if os.name == 'nt' else '.so'}")
+    target = os.path.join(cache_folder(), f"{name[:64]}-{key}{'.dll' if os.name == 'nt' else '.so'}")
     if os.path.isfile(target):
         with contextlib.suppress(OSError):  # a damaged file is compiled again
             return ctypes.CDLL(target)
@@ -51,7 +51,7 @@ def library(name, text, march="native", *defined):
 def compiled(name, text, compiler, flags, target):
     """Compile in a folder beside the target, and put the result in its place in one step."""
     with tempfile.TemporaryDirectory(prefix=".", dir=os.path.dirname(target)) as folder:
-        source, made = os.path.join(folder, f"{name}.c"), os.path.join(folder, os.path.basename(target))
+        source, made = os.path.join(folder, f"{name[:64]}.c"), os.path.join(folder, os.path.basename(target))
         with open(source, "x", encoding="utf-8") as file:
             file.write(text)
         command = [*compiler, *flags, "-shared", "-fPIC", "-pthread", "-o", made, source, "-lm"]
@@ -64,7 +64,7 @@ def compiled(name, text, compiler, flags, target):
         if failed:
             said = "\n".join(told.replace(folder + os.sep, "").splitlines()[-20:]) or "it said nothing"
             cure = "choose another compiler by CC, or other flags by DSLC_CFLAGS"
-            raise RuntimeError(f"{shlex.join(command[:-4])} failed on {name}.c; {cure}\n{said}")
+            raise RuntimeError(f"{shlex.join(command[:-4])} failed on {name[:64]}.c; {cure}\n{said}")
         with open(made, "rb") as file:
             os.fsync(file.fileno())  # half a library would end the process that loads it
         os.replace(made, target)

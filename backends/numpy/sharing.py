@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from dslc.incremental.cache import is_entry
 from dslc.ir import nodes as ir
-from dslc.passes.products import variables
 
 
 def owners(node: ir.Node, scans: Sequence[ir.Scan] = ()) -> set[ir.Node]:
@@ -50,10 +49,31 @@ def copied(results: Iterable[ir.Tensor], given_away: Iterable[ir.Node] = ()) -> 
 
 def is_broadcast(node: ir.Tensor) -> bool:
     """Are entries of a result the same along an axis, so that NumPy has them once?"""
-    if (
-        not isinstance(node, ir.Comp)
-        or node.op is not None
-        or not any(isinstance(s, ir.Read) for s in ir.scalars(node.body))
-    ):
+    if not isinstance(node, ir.Comp) or not any(isinstance(s, ir.Read) for s in ir.scalars(node.body)):
         return False
-    return len(variables(node.body) & set(range(len(node.shape)))) < len(node.shape)
+    return len(varying(node)) < len(node.shape)
+
+
+def varying(root: ir.Comp) -> frozenset[int]:
+    """The axes along which the entries of a value differ, through the formulas that it is made of.
+
+    >>> x = ir.intern(ir.Input("x", "input", "f64", (3,)))
+    >>> total = ir.comp((4, 2), ir.read(x, (ir.plain(2),)), "sum", (3,))
+    >>> sorted(varying(ir.comp((4, 2), ir.op("*", (ir.whole(total), ir.read(x, (ir.plain(0),))), "f64"))))
+    [0]
+    """
+    found: dict[ir.Node, frozenset[int]] = {}
+    for node in ir.schedule((root,)):
+        if not isinstance(node, ir.Comp):
+            continue
+        axes: set[int] = set()
+        for s in ir.scalars(node.body):
+            if isinstance(s, ir.Var):
+                axes.add(s.number)
+            elif isinstance(s, ir.Read):
+                differ = found.get(s.tensor, frozenset(range(len(s.places))))
+                for k, place in enumerate(s.places):
+                    if isinstance(place, ir.Affine) and (k in differ or s.outside is not None):
+                        axes.update(n for n, _ in place.terms)
+        found[node] = frozenset(axes & set(range(len(node.shape))))
+    return found[root]

@@ -60,7 +60,7 @@ def weights(
     from dslc.weights.maps import MapError
 
     with spec_errors(as_json, VERSION):
-        module = compiled(spec, settings, dtype, model).module
+        module = compiled(spec, settings, dtype, model, "numpy").module
     states = getattr(module, "STATE", {})
     wanted = {name: tuple(entry[0]) for name, entry in {**module.PARAMS, **states}.items()}
     try:

@@ -119,3 +119,30 @@ def test_a_formula_does_not_overwrite_what_another_operand_shows(tmp_path: Path,
     x = np.arange(4.0 * rows).reshape(rows, 4)
     z = np.cos(x) + x[::-1, ::-1]
     np.testing.assert_allclose(m.forward({"w": np.array(1.0)}, x), z @ z.T, rtol=1e-12)
+
+
+REPEATED = """
+model m(x: f64[N], at: i32[M] < 4) -> y: []:
+    param w: [4, 2] ~ normal
+    s[i] = sum[j](w[i, j]) * sum[n](x[n])
+    picked[m] = abs(w[at[m], 0])
+    y = sum[i](s[i]^2) + sum[m](picked[m])
+
+train m(x, at):
+    minimize m(x, at)
+    using sgd(lr = 0.1)
+"""
+
+
+def test_a_gradient_that_is_the_same_along_an_axis_is_copied_before_anything_is_added_to_it(tmp_path: Path) -> None:
+    """NumPy has such an array once for all entries along the axis: adding to one of them would change all."""
+    spec = tmp_path / "repeated.dsl"
+    spec.write_text(REPEATED, encoding="utf-8")
+    module = dslc.compile(spec, backend="numpy", dtype="f64")
+    params, x, at = module.init(0), np.arange(3.0), np.array([1, 3, 3], np.int32)
+    _, grads = module.loss_and_grad(params, x, at)
+    w = params["w"]
+    wanted = np.repeat(2 * x.sum() ** 2 * w.sum(1, keepdims=True), 2, axis=1)
+    np.add.at(wanted, (at, 0), np.sign(w[at, 0]))
+    np.testing.assert_allclose(grads["w"], wanted, rtol=1e-12)
+    assert grads["w"].flags.writeable
