@@ -418,7 +418,7 @@ class Body:
             end, parts = tidy(end + size), [*parts, text]
             if others or len(parts) > len(pieces) or text.axes != parts[0].axes:
                 return None
-        if end != self.sizes[number] or len(parts) != len(pieces):
+        if end != self.sizes[number] or len(parts) != len(pieces) or number not in parts[0].axes:
             return None
         codes = ", ".join(x.code for x in parts)
         return Text(f"np.concatenate(({codes}), axis={parts[0].axes.index(number)})", parts[0].axes)

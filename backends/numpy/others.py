@@ -45,8 +45,10 @@ def scatter(low: Lowering, node: ir.Node) -> None:
             value = Text(f"{value.at(UNARY)} * {atom(size_code(node.ranges[n]))}", value.axes, TIMES)
     shape = ", ".join(size_code(s) for s in node.shape) + ("," if len(node.shape) == 1 else "")
     grows, last = is_grown(low, node), node
-    while (after := list(low.uses.users.get(last, ()))) and is_grown(low, after[0]):
-        (last,) = (x for x in after if isinstance(x, ir.Scatter))
+    while after := [
+        x for x in low.uses.users.get(last, ()) if isinstance(x, ir.Scatter) and x.base is last and is_grown(low, x)
+    ]:
+        (last,) = after
     name = low.tensor(node.base) if grows and node.base else low.given.get(last) or low.fresh(low.wish(last))
     low.names[node] = name
     dtype = low.numpy_dtype(node.dtype)

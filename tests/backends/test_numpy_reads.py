@@ -111,3 +111,13 @@ def test_no_shipped_spec_has_what_nobody_would_write(spec: str) -> None:
     code = text_of(spec).split("# ---- what")[0]
     lines = [line.split("  # ")[0] for line in code.splitlines() if not line.lstrip().startswith(("#", "raise"))]
     assert not [line for line in lines for odd in ODD if re.search(odd, line)]
+
+
+def test_pieces_that_are_the_same_along_the_axis_of_a_join_compile(tmp_path: Path) -> None:
+    spec = tmp_path / "same.dsl"
+    spec.write_text(
+        "model m(x: [3]) -> y:\n    v[i: 4] = atanh(-0.4)\n    y[i] = concat[i](x[i], v[i], v[i])\n", encoding="utf-8"
+    )
+    module = imported(compile_text(spec, dtype="f64"), "same")
+    found = module.forward(module.init(0), np.arange(3.0))
+    np.testing.assert_allclose(found, [0, 1, 2, *8 * [np.arctanh(-0.4)]], rtol=1e-12)
