@@ -112,6 +112,6 @@ def test_two_processes_have_the_gradients_of_one(module: ModuleType, tmp_path: P
     assert done.returncode == 0, done.stderr
     made = module.Module(seed=0)
     torch.nn.functional.mse_loss(made(x, c), target).backward()
-    after = torch.load(tmp_path / "weights.pt")
+    after = torch.load(tmp_path / "weights.pt", weights_only=True)
     for name, p in made.named_parameters():  # one step of SGD with lr 0.1 on the whole batch
         torch.testing.assert_close(after[name], p.detach() - 0.1 * p.grad)
