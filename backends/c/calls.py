@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dslc.backends.c.formula import Formula
+from dslc.backends.c.indices import LETTERS
 from dslc.backends.c.kernel import Kernel
-from dslc.backends.c.region import COLUMNS, LETTERS, combined, neutral
+from dslc.backends.c.reductions import combined, neutral
+from dslc.backends.c.region import COLUMNS
 from dslc.backends.c.text import CannotLower, factor
 
 from dslc.ir import nodes as ir

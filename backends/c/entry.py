@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dslc.backends.c.calls import call_lines, pieces
+from dslc.backends.c.gathered import ROWS, GatheredText
 from dslc.backends.c.interface import Entry, Field
 from dslc.backends.c.kernel import Kernel
-from dslc.backends.c.region import COLUMNS, FEW_ROWS, ROWS, WORTH, GatheredText, ProductText, _product, region_lines
+from dslc.backends.c.products import ProductText
+from dslc.backends.c.region import COLUMNS, FEW_ROWS, WORTH, region_lines
 from dslc.backends.c.text import Names, Types, broken, factor, identifier
 
 from dslc.ir import nodes as ir
@@ -280,7 +283,7 @@ class EntryText:
             size = f"sizeof *f->{name} * packed_size{suffix}({kernel.size(K)}, {kernel.size(N)})"
             lines.append(f"    f->{name} = taken(w, &at, {size});")
         for name, shape in self.matrices.items():
-            lines.append(f"    f->{name} = taken(w, &at, sizeof *f->{name} * ({kernel.size(_product(shape))}));")
+            lines.append(f"    f->{name} = taken(w, &at, sizeof *f->{name} * ({kernel.size(math.prod(shape))}));")
         owners: dict[int, list[str]] = {}
         sizes: dict[int, list[str]] = {}
         for node, home in self.plan.homes.items():
@@ -361,7 +364,7 @@ class EntryText:
             self.packing(kernel, inner, region)
         for title, extent in self.before:
             kernel.line(f"parallel({title}, &f, {kernel.size(extent)}, 1);")
-        pieces = kernel.size(_product(region.sizes))
+        pieces = kernel.size(math.prod(region.sizes))
         kernel.line(f"parallel({name}, &f, {pieces}, {self.rows(region)});")
 
     def packed(
@@ -404,7 +407,7 @@ class EntryText:
 
     def packing(self, kernel: Kernel, inner: Kernel, region: Region) -> None:
         """Pack the matrices of a region, if it has rows enough to gain by that."""
-        rows = kernel.size(_product(region.sizes))
+        rows = kernel.size(math.prod(region.sizes))
         for name, call, columns in self.packs:
             title = self.names.fresh(f"{self.interface.name}_{name}")
             lines = [

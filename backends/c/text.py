@@ -169,6 +169,12 @@ def bare(text: str) -> str:
 WIDTH = 120
 
 
+def without_zeros(at: str) -> str:
+    """A sum without its zeros."""
+    parts = [x for x in at.split(" + ") if x != "0" and not x.endswith("* 0")]
+    return " + ".join(parts) or "0"
+
+
 def broken(line: str, width: int = WIDTH) -> list[str]:
     """A line of code on several where it is too long: after a comma, or before an operator, as far out as that can be.
 
