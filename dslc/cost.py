@@ -1,6 +1,6 @@
 """What a program costs: operations, bytes read and written, bytes saved for the backward pass; as formulas of sizes.
 
-    y[v0:N, v1:256] = sum[v2:64](x[v0, v2] * W[v2, v1])      2 * N * 256 * 64 operations
+    y[n:N, o:256] = sum[i:64](x[n, i] * W[i, o])             2 * N * 256 * 64 operations
 
 An operation is arithmetic on floats, or a function of them: it is counted over the indices that it depends on.
 Comparisons, selects, casts and whole-number arithmetic are free. A value reads each element that it needs once.

@@ -9,6 +9,7 @@ from dslc.check import program as p
 from dslc.check.dependence import every_statement
 from dslc.dtypes import alike, is_float
 from dslc.ir import nodes as ir
+from dslc.ir.index_names import note
 from dslc.sizes import Size, tidy
 
 
@@ -151,6 +152,7 @@ class Expressions:
         if e.op == "mean" and body.dtype != e.dtype:
             body = ir.cast(body, e.dtype)
         made = ir.comp(shape, body, op, reduced, span=e.span)
+        note(made, [*("" for _ in range(lift)), *(i.name for i in (*outer, *e.indices))])
         places = (*(ir.plain(k) for k in range(lift)), *(ir.plain(n) for i in outer if isinstance(n := env[i], int)))
         result: ir.Scalar = ir.read(made, places)
         if e.op == "mean":

@@ -14,6 +14,7 @@ from dslc.check import program as p
 from dslc.check.dependence import every_statement
 from dslc.dtypes import alike, is_float
 from dslc.ir import nodes as ir
+from dslc.ir.index_names import note
 from dslc.ir.rewrite import zero
 from dslc.ir.steady import part_of
 from dslc.sizes import Size, tidy
@@ -207,6 +208,7 @@ class Builder(Expressions):
         if isinstance(body, ir.Read):
             self.rename(body.tensor, name)
         value = ir.comp(sizes, body, span=node.span)
+        note(value, [*("" for _ in range(lift)), *(i.name for i in flat)])
         if any(len(axis) != 1 for axis in node.axes):
             shape = (*self.mapped, *node.tensor.shape)
             value = ir.intern(ir.Reshape(value, shape, value.dtype, span=node.span))
@@ -230,6 +232,7 @@ class Builder(Expressions):
         shape, dtype, name = (*self.mapped, *node.tensor.shape), node.tensor.dtype, self.named(node.tensor.name)
         onto = base if node.op == "+" else None
         value: ir.Tensor = ir.intern(ir.Scatter(shape, ranges, places, node.op, body, onto, dtype, name, node.span))
+        note(value, [*("" for _ in range(lift)), *(i.name for i in node.indices)])
         if base is not onto and base is not None:  # the largest of what was there and of what comes
             value = ir.comp(shape, ir.op(node.op, (ir.whole(base), ir.whole(value)), dtype), name=name, span=node.span)
         self.define(node.tensor, value)

@@ -49,6 +49,8 @@ class Table:
     nodes: dict[Any, Any] = field(default_factory=dict)
     #: results of functions of a node
     results: defaultdict[Callable[[Any], Any], dict[Any, Any]] = field(default_factory=lambda: defaultdict(dict))
+    #: what a spec calls the variables of a node
+    index_names: dict[Any, tuple[str, ...]] = field(default_factory=dict)
     numbers: int = 0
     most: float = inf
 
@@ -74,10 +76,15 @@ def new_table() -> Table:
     return Table(most=MOST_NODES)
 
 
+def table() -> Table:
+    """The nodes of this compilation."""
+    return _table.get()
+
+
 @contextmanager
-def within(table: Table) -> Iterator[None]:
+def within(nodes: Table) -> Iterator[None]:
     """Go on with the compilation that some nodes belong to."""
-    token = _table.set(table)
+    token = _table.set(nodes)
     try:
         yield
     finally:
@@ -89,17 +96,17 @@ def intern(node: N) -> N:
     kind = type(node)
     if kind not in _compared:
         _compared[kind] = attrgetter(*(f.name for f in fields(node) if f.compare))  # type: ignore[arg-type]
-    table = _table.get()
-    if len(table.nodes) > table.most:
-        raise TooLarge(table.most, getattr(node, "span", NOWHERE))
-    return table.nodes.setdefault((kind, _compared[kind](node)), node)  # type: ignore[no-any-return]
+    made = _table.get()
+    if len(made.nodes) > made.most:
+        raise TooLarge(made.most, getattr(node, "span", NOWHERE))
+    return made.nodes.setdefault((kind, _compared[kind](node)), node)  # type: ignore[no-any-return]
 
 
 def fresh_number() -> int:
     """A number that no other scan and no other placeholder of this compilation has."""
-    table = _table.get()
-    table.numbers += 1
-    return table.numbers
+    made = _table.get()
+    made.numbers += 1
+    return made.numbers
 
 
 def remembered(function: Callable[[N], R]) -> Callable[[N], R]:

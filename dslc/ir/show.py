@@ -1,15 +1,16 @@
 """The IR as text: one line for each node, in order of computation.
 
-    h[v0:N, v1:256] = sum[v2:64](x[v0, v2] * W[v2, v1])          # 3: h[n, o] = x[n, i] * W[i, o]
+    h[n:N, o:256] = sum[i:64](x[n, i] * W[i, o])          # 3: h[n, o] = x[n, i] * W[i, o]
 
 Inputs are only named. The steps of a scan are indented below it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dslc.ir import nodes as ir
+from dslc.ir.index_names import index_names
 from dslc.sizes import Size
 from dslc.sizes import show as show_size
 from dslc.source import NOWHERE
@@ -28,12 +29,12 @@ def show(outputs: Mapping[str, ir.Tensor] | Iterable[ir.Tensor]) -> str:
 
     >>> x = ir.intern(ir.Input("x", "input", "f64", (3,)))
     >>> print(show([ir.comp((), ir.op("*", (ir.whole(x), ir.whole(x)), "f64"), "sum", (3,), "y")]))
-    y[] = sum[v0:3](x[v0] * x[v0])
+    y[] = sum[i:3](x[i] * x[i])
     return y
     """
     named = dict(outputs) if isinstance(outputs, Mapping) else {}
     roots: tuple[ir.Tensor, ...] = tuple(named.values() if isinstance(outputs, Mapping) else outputs)
-    printer = _Printer()
+    printer = _Printer(index_names(ir.every_node(roots)))
     lines = list(printer.lines(ir.schedule(roots), ""))
     results = [printer.name(x) for x in roots]
     if named:
@@ -42,7 +43,10 @@ def show(outputs: Mapping[str, ir.Tensor] | Iterable[ir.Tensor]) -> str:
 
 
 class _Printer:
-    def __init__(self) -> None:
+    def __init__(self, indices: Mapping[ir.Node, tuple[str, ...]]) -> None:
+        self.index_names = indices
+        #: of the value that is being written
+        self.indices: tuple[str, ...] = ()
         self.names: dict[ir.Node, str] = {}
         self.taken: set[str] = set()
 
@@ -93,17 +97,19 @@ class _Printer:
             yield f"{indent}    stack {', '.join(self.name(r) for r in node.results)}"
 
     def line(self, node: ir.Node, indent: str) -> str:
+        self.indices = self.index_names.get(node, ())
         match node:
             case ir.Comp():
-                left = f"{self.name(node)}[{_ranges(node.shape)}]"
+                left = f"{self.name(node)}[{_ranges(self.indices, node.shape)}]"
                 body = self.scalar(node.body)
-                right = body if node.op is None else f"{node.op}[{_ranges(node.reduced, len(node.shape))}]({body})"
+                reduced = _ranges(self.indices[len(node.shape) :], node.reduced)
+                right = body if node.op is None else f"{node.op}[{reduced}]({body})"
                 text = f"{left} = {right}"
             case ir.Scatter():
                 base = "" if node.base is None else f" onto {self.name(node.base)}"
                 places = ", ".join(self.place(x) for x in node.places)
                 sign = "+=" if node.op == "+" else f"{node.op}="
-                text = f"{self.name(node)}[{_sizes(node.shape)}]{base}: for [{_ranges(node.ranges)}] "
+                text = f"{self.name(node)}[{_sizes(node.shape)}]{base}: for [{_ranges(self.indices, node.ranges)}] "
                 text += f"[{places}] {sign} {self.scalar(node.body)}"
             case ir.Reshape():
                 text = f"{self.name(node)}[{_sizes(node.shape)}] = reshape({self.name(node.of)})"
@@ -153,7 +159,7 @@ class _Printer:
                 text = show_size(s.size)
                 return text, STRONGEST if text.isalnum() else STRENGTH["+"]
             case ir.Var():
-                return f"v{s.number}", STRONGEST
+                return self.indices[s.number], STRONGEST
             case ir.Rand():
                 return f"rand[{', '.join(done[x][0] for x in s.places)}](site {s.site}, lane {s.lane})", STRONGEST
             case ir.Read():
@@ -186,16 +192,17 @@ class _Printer:
             case ir.Data():
                 text, mode = self.scalar(place.value), place.mode
             case ir.Affine():
-                text, mode = _affine(place), place.mode
+                text, mode = _affine(place, self.indices), place.mode
         return text if mode == "inside" else f"{mode}({text})"
 
 
-def _affine(place: ir.Affine) -> str:
+def _affine(place: ir.Affine, indices: Sequence[str]) -> str:
     text = ""
     for number, coefficient in place.terms:
         minus = str(coefficient).startswith("-")
         factor = show_size(-coefficient if minus else coefficient)
-        term = f"v{number}" if factor == "1" else f"{factor}*v{number}" if factor.isalnum() else f"({factor})*v{number}"
+        index = indices[number]
+        term = index if factor == "1" else f"{factor}*{index}" if factor.isalnum() else f"({factor})*{index}"
         text += f" {'-' if minus else '+'} {term}" if text else f"{'-' if minus else ''}{term}"
     text = _plus(text, place.offset)
     return text if place.divisor == 1 else f"({text}) / {show_size(place.divisor)}"
@@ -210,8 +217,8 @@ def _plus(text: str, offset: Size) -> str:
     return f"{text} - {shown[1:]}" if shown.startswith("-") else f"{text} + {shown}"
 
 
-def _ranges(sizes: tuple[Size, ...], first: int = 0) -> str:
-    return ", ".join(f"v{first + k}:{show_size(size)}" for k, size in enumerate(sizes))
+def _ranges(indices: Sequence[str], sizes: Sequence[Size]) -> str:
+    return ", ".join(f"{index}:{show_size(size)}" for index, size in zip(indices, sizes, strict=False))
 
 
 def _sizes(sizes: tuple[Size, ...]) -> str:

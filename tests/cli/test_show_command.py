@@ -42,7 +42,7 @@ def shown(*arguments: object) -> str:
 
 def test_ir_is_the_program_as_it_is_built(spec: Path) -> None:
     text = shown(spec, "--stage", "ir")
-    assert "sum[v2:3](x[v0, v2] * W[v2, v1])" in text
+    assert "sum[i:3](x[n, i] * W[i, k])" in text
     assert "# small.dsl:3  z[n, k] = x[n, i] * W[i, k] + 1" in text
     assert "d_W" not in text
 
@@ -127,14 +127,14 @@ def test_an_unknown_stage_is_a_usage_error(spec: Path) -> None:
 def test_a_spec_without_training_has_no_gradients(tmp_path: Path) -> None:
     path = tmp_path / "plain.dsl"
     path.write_text("model plain(x: f32[N]) -> y: [N]:\n    y = 2 * x\n", encoding="utf-8")
-    assert "2 * x[v0]" in shown(path, "--stage", "ir")
+    assert "2 * x[n]" in shown(path, "--stage", "ir")
     wrong = run(path, "--stage", "grad")
     assert wrong.exit_code == 2 and "no loss to differentiate" in wrong.stderr
 
 
 def test_settings_change_what_is_shown() -> None:
     mlp = Path(__file__).parents[2] / "specs/mlp/mlp.dsl"
-    assert "v1:17]" in shown(mlp, "--stage", "ir", "--set", "hidden=17")
+    assert "h[n:N, o:17]" in shown(mlp, "--stage", "ir", "--set", "hidden=17")
 
 
 def test_stages_are_completed() -> None:
