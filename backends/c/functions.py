@@ -31,7 +31,8 @@ DTYPES = {
 
 #: what functions of a module read beside what NumPy's read
 GLOBALS = frozenset({
-    "address", "kept_at", "narrow", "gradients_into", "PARAMETERS", "GRADIENTS", "STATES", "SLOTS", "TRAINED",
+    "address", "kept_at", "narrow", "gradients_into", "updated",
+    "PARAMETERS", "GRADIENTS", "STATES", "SLOTS", "TRAINED",
 })  # fmt: skip
 
 
@@ -243,34 +244,60 @@ def training_step(shell: Shell, entry: Entry | None, unit: Unit, random: bool) -
     program, half = shell.program, shell.text.half
     train, optimizer, update = program.train, program.optimizer, program.update
     assert train is not None and optimizer is not None and update is not None and not half
-    hyper = hyperparameters(shell.text, train, optimizer)
     inputs = [argument(n) for n, x in unit.inputs.items() if x.role == "input"]
     states = bool(unit.states)
     lines = [f"def train_step({', '.join(['params', 'opt', *inputs])}):"]
     lines.append('    """Loss, gradients and update in one, in place; `opt` also carries the loss and the metrics."""')
-    slots = Names({"params", "opt", "step", "grads", "state", "grad_norm", *inputs})
-    local = {x: slots.fresh(f"{x}_pointers") for x in (update.slots if entry is not None else ())}
-    pointers, changed = slots.fresh("grads_pointers"), slots.fresh("params_pointers")
-    lines += [f'    {name} = {shell.own("SLOTS")}["{slot}"](opt.get("{slot}"))' for slot, name in local.items()]
-    lines.append('    step = opt["step"] = opt["step"] + 1')
-    lines.append(f"    grads, {pointers} = {shell.own('GRADIENTS')}.kept({shell.own('TRAINED')})")
+    pointers = Names({"params", "opt", "grads", "state", *inputs}).fresh("grads_pointers")
+    normed = entry is not None and "grad_norm" in entry.numbers
+    lines.append(
+        f"    {'grads' if normed else '_'}, {pointers} = {shell.own('GRADIENTS')}.kept({shell.own('TRAINED')})"
+    )
     passed = [pointers, "params", *inputs, *(['opt["state"]'] if states else [])]
-    passed += ['seed=opt["seed"] + step'] if random else []
+    passed += ['seed=opt["seed"] + opt["step"] + 1'] if random else []
     result = f'opt["loss"], _, opt["metrics"], {"state" if states else "_"}'
     lines.append(f"    {result} = {shell.own('gradients_into')}({', '.join(passed)})")
     lines += ['    opt["state"].update(state)'] if states else []
     if entry is None:  # there are no parameters to change
-        return "\n".join([*lines, "    return params, opt"]).replace(f"    grads, {pointers} =", f"    _, {pointers} =")
-    if "grad_norm" in entry.numbers:
+        lines += ['    opt["step"] = opt["step"] + 1', "    return params, opt"]
+    else:
+        lines.append(f"    return {shell.own('updated')}(params, opt, {pointers}{', grads' if normed else ''})")
+    return "\n".join(lines)
+
+
+def update_functions(shell: Shell, entry: Entry | None) -> list[str]:
+    """`update`: the step of the optimiser by gradients that are given; and what it has in common with `train_step`."""
+    program = shell.program
+    train, optimizer, update = program.train, program.optimizer, program.update
+    assert train is not None and optimizer is not None and update is not None
+    outer = ["def update(params, opt, grads):"]
+    outer.append('    """One step of the optimiser, in place, by gradients that are given by name."""')
+    if entry is None:
+        return ["\n".join([*outer, '    opt["step"] = opt["step"] + 1', "    return params, opt"])]
+    if train.wrt:
+        outer.append(
+            "    grads = {name: grad for name, grad in grads.items() if name in params}  # not those by inputs"
+        )
+    outer.append('    fitting(grads, {name: PARAMS[name] for name in PARAMS if name in grads}, DTYPE, "grads.")')
+    normed = "grad_norm" in entry.numbers
+    outer.append(f"    return updated(params, opt, Pointers(GRADIENTS, grads){', grads' if normed else ''})")
+    hyper = hyperparameters(shell.text, train, optimizer)
+    slots = Names({"params", "opt", "step", "grads", "grads_pointers", "grad_norm"})
+    local = {x: slots.fresh(f"{x}_pointers") for x in update.slots}
+    changed = slots.fresh("params_pointers")
+    lines = [f"def updated(params, opt, grads_pointers{', grads' if normed else ''}):"]
+    lines.append('    """One step of the optimiser, in place, by gradients that C code finds by their pointers."""')
+    lines += [f'    {name} = SLOTS["{slot}"](opt.get("{slot}"))' for slot, name in local.items()]
+    lines.append(f"    {changed} = PARAMETERS(params)")
+    lines.append('    step = opt["step"] = opt["step"] + 1')
+    if normed:
         lines.append("    grad_norm = math.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
-    lines.append(f"    {changed} = {shell.own('PARAMETERS')}(params)")
     of_spec = {"step": "step", "grad_norm": "grad_norm", **hyper}
     numbers = [of_spec[name] for name in entry.symbols]
     after = [changed, *local.values()]  # as they stand among what the function writes
-    reads = [f"{pointers}.at" for _ in entry.reads]
+    reads = ["grads_pointers.at" for _ in entry.reads]
     lines.append(f"    {shell.function('update')}({', '.join([*numbers, *reads, *(f'{x}.at' for x in after)])})")
     lines.append(f"    for {(each := slots.fresh('pointers'))} in ({', '.join(after)},):")
     lines.append(f"        {each}.leave()")
     lines.append("    return params, opt")
-    text = "\n".join(lines)
-    return text if "grad_norm = " in text else text.replace(f"    grads, {pointers} =", f"    _, {pointers} =")
+    return ["\n".join(outer), "\n".join(lines)]

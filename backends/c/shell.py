@@ -16,6 +16,7 @@ from dslc.backends.c.functions import (
     gradient_functions,
     layout,
     training_step,
+    update_functions,
 )
 from dslc.backends.c.interface import ADJOINTS, Field, Interface, adjoints_macro
 from dslc.backends.c.step_functions import step_functions
@@ -168,7 +169,7 @@ def model_functions(shell: Shell) -> tuple[list[str], dict[str, str], Unit]:
 
 
 def training_functions(shell: Shell, unit: Unit) -> list[str]:
-    """`init_opt`, `loss_and_grad` and `train_step`, where the spec has an optimiser."""
+    """`init_opt`, `loss_and_grad`, `update` and `train_step`, where the spec has an optimiser."""
     program, entry = shell.program, shell.entry("update")
     if program.train is None or program.optimizer is None or program.update is None or shell.entry("forward") is None:
         return []
@@ -176,7 +177,7 @@ def training_functions(shell: Shell, unit: Unit) -> list[str]:
         hyper = hyperparameters(shell.text, program.train, program.optimizer)
         start = init_opt(shell.text, program.update, hyper, unit)
     step = training_step(shell, entry, unit, shell.text.random)
-    return ["\n".join(start), "\n".join(LOSS_AND_GRAD), step]
+    return ["\n".join(start), "\n".join(LOSS_AND_GRAD), *update_functions(shell, entry), step]
 
 
 def c_functions(shell: Shell, unit: Unit, c_text: str | None, march: str) -> str:

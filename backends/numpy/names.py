@@ -29,7 +29,7 @@ TAKEN = frozenset({
 
 #: what inputs and sizes are not called either: names of the training step, and of Python, for which values have a rule
 OWN = TAKEN | {
-    "opt", "step", "loss_grad_metrics", "init_state",
+    "opt", "step", "loss_grad_metrics", "init_state", "update",
     "ValueError", "dict", "enumerate", "float", "int", "len", "list", "max", "min", "range", "reversed", "slice", "sum",
     "tuple", "zip",
 }  # fmt: skip

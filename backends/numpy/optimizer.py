@@ -97,20 +97,38 @@ def optimizer_functions(text: ModuleText, program: Program, unit: Unit) -> list[
     inputs = [argument(n) for n, x in unit.inputs.items() if x.role == "input"]
     step = [f"def train_step({', '.join(['params', 'opt', *inputs])}):"]
     step.append('    """Loss, gradients and update in one, in place; `opt` also carries the loss and the metrics."""')
-    slots = [*(["param"] if text.half else []), *update.slots]
-    if unit.params:
-        step += [f'    fitting(opt.get("{s}"), PARAMS, {"FLOAT" if text.half else "DTYPE"}, "opt.{s}.")' for s in slots]
-    counted = "step" in further or text.random or any(re.search(r"\bstep\b", x) for x in hyper.values())
-    step.append(f'    {"step = " if counted else ""}opt["step"] = opt["step"] + 1')
     call = ["params", *inputs, *(['opt["state"]'] if unit.states else [])]
-    call += ['seed=opt["seed"] + step'] if text.random else []
+    call += ['seed=opt["seed"] + opt["step"] + 1'] if text.random else []
     target = "state" if unit.states else "_"
     step.append(f'    opt["loss"], grads, opt["metrics"], {target} = loss_grad_metrics({", ".join(call)})')
     step += ['    opt["state"].update(state)'] if unit.states else []
+    step.append("    return update(params, opt, grads)")
+    given = update_of_all(text, train, optimizer, update, unit, hyper, local, further)
+    return [function, *("\n".join(x) for x in (start, LOSS_AND_GRAD, given, step))]
+
+
+def update_of_all(
+    text: ModuleText, train: p.TrainProgram, optimizer: p.Instance, update: Update, unit: Unit,
+    hyper: dict[str, str], local: dict[str, str], further: list[str],
+) -> list[str]:  # fmt: skip
+    """`update`: the step of the optimiser for all parameters, by gradients that are given."""
+    lines = ["def update(params, opt, grads):"]
+    lines.append('    """One step of the optimiser, in place, by gradients that are given by name."""')
+    slots = [*(["param"] if text.half else []), *update.slots]
+    if unit.params:
+        lines += [
+            f'    fitting(opt.get("{s}"), PARAMS, {"FLOAT" if text.half else "DTYPE"}, "opt.{s}.")' for s in slots
+        ]
     if train.wrt:
-        step.append("    grads = {name: grad for name, grad in grads.items() if name in params}  # not those by inputs")
+        lines.append(
+            "    grads = {name: grad for name, grad in grads.items() if name in params}  # not those by inputs"
+        )
+    if unit.params and not text.half:
+        lines.append('    fitting(grads, {name: PARAMS[name] for name in PARAMS if name in grads}, DTYPE, "grads.")')
+    counted = "step" in further or any(re.search(r"\bstep\b", x) for x in hyper.values())
+    lines.append(f'    {"step = " if counted else ""}opt["step"] = opt["step"] + 1')
     if "grad_norm" in further:
-        step.append("    grad_norm = math.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
+        lines.append("    grad_norm = math.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
     own = [n for n in further if not is_number(hyper.get(n, ""))]  # the others are numbers in the signature
     given = [f"{local[n]}={n if n in ('step', 'grad_norm') else hyper[n]}" for n in own]
     arrays = [
@@ -118,11 +136,11 @@ def optimizer_functions(text: ModuleText, program: Program, unit: Unit) -> list[
         "grad",
         *(f'opt["{s}"][name]' for s in update.slots),
     ]
-    step.append("    for name, grad in grads.items():")
-    step.append(f"        {optimizer.name}_update({', '.join([*arrays, *given])})")
-    step += ['        params[name][...] = opt["param"][name]'] if text.half else []
-    step.append("    return params, opt")
-    return [function, *("\n".join(x) for x in (start, LOSS_AND_GRAD, step))]
+    lines.append("    for name, grad in grads.items():")
+    lines.append(f"        {optimizer.name}_update({', '.join([*arrays, *given])})")
+    lines += ['        params[name][...] = opt["param"][name]'] if text.half else []
+    lines.append("    return params, opt")
+    return lines
 
 
 def init_opt(text: ModuleText, update: Update, hyper: dict[str, str], unit: Unit) -> list[str]:

@@ -117,34 +117,39 @@ def update_functions(
     inputs = [argument(n) for n, x in unit.inputs.items() if x.role == "input"]
     step = [f"def train_step({', '.join(['params', 'opt', *inputs])}):"]
     step.append('    """Loss, gradients and update in one, in place; `opt` also carries the loss and the metrics."""')
-    half = registry.dtype in HALF
-    if unit.params:
-        held = "FLOAT" if half else "DTYPE"
-        kept_slots = [*(["param"] if half else []), *(s.tensor.name for s in optimizer.states)]
-        step += [f'    fitting(opt.get("{s}"), PARAMS, {held}, "opt.{s}.")' for s in kept_slots]
-    step.append('    step = opt["step"] = opt["step"] + 1')
     call = ["params", *inputs]
     if unit.states:
         call.append('opt["state"]')
     if random:
-        call.append('seed=opt["seed"] + step')
-    step.append(f'    opt["loss"], grads, opt["metrics"], state = loss_grad_metrics({", ".join(call)})')
+        call.append('seed=opt["seed"] + opt["step"] + 1')
+    step += wrapped('opt["loss"], grads, opt["metrics"], state = loss_grad_metrics(', call, ")", "    ")
     if unit.states:
         step.append('    opt["state"].update(state)')
+    step.append("    return update(params, opt, grads)")
+    given = ["def update(params, opt, grads):"]
+    given.append('    """One step of the optimiser, in place, by gradients that are given by name."""')
+    half = registry.dtype in HALF
+    if unit.params:
+        held = "FLOAT" if half else "DTYPE"
+        kept_slots = [*(["param"] if half else []), *(s.tensor.name for s in optimizer.states)]
+        given += [f'    fitting(opt.get("{s}"), PARAMS, {held}, "opt.{s}.")' for s in kept_slots]
     if train.wrt:
-        step.append(
+        given.append(
             "    grads = {name: grad for name, grad in grads.items() if name in params}  # those by inputs are none"
         )
+    if unit.params and not half:
+        given.append('    fitting(grads, {name: PARAMS[name] for name in PARAMS if name in grads}, DTYPE, "grads.")')
+    given.append('    step = opt["step"] = opt["step"] + 1')
     if not trained(unit, train):
-        step += ["    if not grads:  # no parameter is trained", "        return params, opt"]
+        given += ["    if not grads:  # no parameter is trained", "        return params, opt"]
     if used_norm:
-        step.append("    norm = gradient_norm(grads)")
+        given.append("    norm = gradient_norm(grads)")
     kinds = ["params", *(['opt["param"]'] if half else []), "grads", *(f'opt["{s}"]' for s in slots)]
-    step.append(f"    table, programs = addresses({UPDATE_BLOCK}, grads, {', '.join(kinds)})")
+    given.append(f"    table, programs = addresses({UPDATE_BLOCK}, grads, {', '.join(kinds)})")
     launch = ["table", *(["norm"] if used_norm else []), *arguments, "len(grads)"]
     launch += ["TENSORS=triton.next_power_of_2(len(grads))", f"BLOCK={UPDATE_BLOCK}"]
-    step += wrapped(f"{formulas.kernel}[(programs,)](", launch, ")", "    ")
-    step.append("    return params, opt")
+    given += wrapped(f"{formulas.kernel}[(programs,)](", launch, ")", "    ")
+    given.append("    return params, opt")
     start = ["def init_opt(params, seed=0):", '    """The optimiser before its first step."""']
     start += ["    fitting(params, PARAMS, DTYPE)"] if unit.params else []
     start.append("    return {")
@@ -168,7 +173,7 @@ def update_functions(
     blocks = ["\n".join(start), LOSS_AND_GRAD.strip(), ADDRESSES.strip()]
     if used_norm:
         blocks.append(NORM.strip() if half else in_one_dtype(NORM.strip()))
-    return [*blocks, "\n".join(step)]
+    return [*blocks, "\n".join(given), "\n".join(step)]
 
 
 def argument_name(s: ir.Scalar) -> str:

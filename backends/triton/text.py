@@ -168,7 +168,7 @@ HOST = frozenset({
     "loss", "name", "count", "norm", "entry", "below", "default_device", "gradient_norm", "init", "init_state",
     "init_opt", "addresses", "table", "programs", "forward", "forward_training",
     "adjoint", "adjoint_training", "before", "after", "training", "evaluate", "loss_grad_metrics",
-    "loss_and_grad", "train_step", "save", "load", "fitting", "len",
+    "loss_and_grad", "update", "train_step", "save", "load", "fitting", "len",
     "load_state", "stored", "next", "iter", "reversed", "range", "dict", "zip", "ctx", "self", "saved", "found",
     "by_param", "by_input", "Module", "Apply", "PARAMS", "STATE", "DTYPE", "FLOAT", "MANIFEST", "ORDER", "INPUTS",
     "OUTPUTS",

@@ -61,5 +61,5 @@ def test_steps_on_tensors_of_many_lengths_are_those_of_the_numpy_module(
 def test_a_step_launches_one_kernel_for_all_parameters(tmp_path: Path) -> None:
     triton_module(written(tmp_path, "adamw(lr = 1e-2)"), tmp_path)
     text = (tmp_path / "update_triton.py").read_text(encoding="utf-8")
-    step = re.search(r"def train_step.*?(?=\n\n\n)", text, re.S)
-    assert step is not None and len(re.findall(r"\w+\[\(", step[0])) == 1 and "for " not in step[0]
+    step = re.search(r"def update.*?(?=\n\n\n)", text, re.S)
+    assert step is not None and len(re.findall(r"\w+\[\(", step[0])) == 1 and "\n    for " not in step[0]
