@@ -43,14 +43,19 @@ def check_program(file: File, reporter: Reporter, settings: Mapping[str, object]
     return program
 
 
+#: arguments of a `train` that `dslc train` has options for
+OPTIONS = ("batch", "epochs")
+
+
 def _check_settings(file: File, reporter: Reporter, settings: Mapping[str, object]) -> None:
-    """Every setting must be an argument of a model."""
+    """Every setting must be an argument of a model or of its `train`."""
     models = [d for d in file.own if isinstance(d.node, t.Layer) and d.node.word == "model"]
     formals = [f for d in models for f in d.node.formals] + [f for train in file.trains for f in train.formals]
     names = [f.name for d in models for f in d.node.formals if not isinstance(f.kind, t.Type)]
     names += dict.fromkeys(
         dim.id for f in formals if isinstance(f.kind, t.Type) for dim in f.kind.dims if isinstance(dim, t.Name)
     )
+    names += [f.name for x in file.trains for f in x.formals if f.default is not None and f.name not in OPTIONS]
     for name in settings:
         if name not in names and models:
             help = did_you_mean(name, names) or "it has " + (", ".join(f"`{n}`" for n in names) or "none")
