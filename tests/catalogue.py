@@ -12,12 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from dslc.backends.registry import BACKENDS
 from marks import rows
 
-from dslc.compiler import compile_text
+from dslc.cli.plain import Plain
+from dslc.compiler import compile_text, imported
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]
+
+SPECS = Path(__file__).parents[1] / "specs"
+#: the flags of a C module with less optimisation, which takes half the time to compile
+QUICK = "-O1 -march=native -fopenmp-simd -fno-math-errno -fno-trapping-math -ffp-contract=fast"
 
 #: how long the axes are, by their names
 SIZES = {"N": 6, "M": 7, "K": 4, "D": 5, "E": 3, "O": 2}
@@ -54,23 +60,76 @@ def _title(case: Case) -> str:
 
 def check(case: Case, folder: Path) -> None:
     """Value and gradients by all float inputs, at a random cotangent."""
-    rng = np.random.default_rng(5)
-    values = {name: _draw(case, name, kind, rng) for name, kind in case.inputs.items()}
-    varied = [name for name, kind in case.inputs.items() if kind.startswith("[") and name not in case.fixed]
-    if not case.result.startswith("["):
-        varied = []
-    module = compiled(spec(case, varied), folder)
-    tensors = {name: torch.tensor(x, requires_grad=name in varied) for name, x in values.items()}
-    expected = case.oracle(*tensors.values())
-    cotangent = rng.standard_normal(expected.shape)
-    found = module.forward({}, *values.values(), *([cotangent] if varied else []))
-    if not varied:
-        same(found, expected, "y")
-        return
-    same(found["y"], expected, "y")
-    slopes = torch.autograd.grad(expected, [tensors[x] for x in varied], torch.tensor(cotangent), allow_unused=True)
-    for name, slope in zip(varied, slopes, strict=True):
-        same(found[f"d_{name}"], torch.zeros_like(tensors[name]) if slope is None else slope, f"gradient by {name}")
+    given = Given(case)
+    module = compiled(spec(case, given.varied), folder)
+    found = module.forward({}, *given.arguments())
+    given.compare(found if given.varied else {"y": found})
+
+
+class Given:
+    """Inputs of a case, drawn, and what comes of them by its oracle."""
+
+    def __init__(self, case: Case) -> None:
+        rng = np.random.default_rng(5)
+        self.case = case
+        self.values = {name: _draw(case, name, kind, rng) for name, kind in case.inputs.items()}
+        self.varied = [name for name, kind in case.inputs.items() if kind.startswith("[") and name not in case.fixed]
+        if not case.result.startswith("["):
+            self.varied = []
+        tensors = {name: torch.tensor(x, requires_grad=name in self.varied) for name, x in self.values.items()}
+        self.expected = case.oracle(*tensors.values())
+        self.cotangent = rng.standard_normal(self.expected.shape)
+        self.slopes: dict[str, torch.Tensor] = {}
+        if self.varied:
+            inputs = [tensors[x] for x in self.varied]
+            slopes = torch.autograd.grad(self.expected, inputs, torch.tensor(self.cotangent), allow_unused=True)
+            self.slopes = {
+                name: torch.zeros_like(tensors[name]) if slope is None else slope
+                for name, slope in zip(self.varied, slopes, strict=True)
+            }
+
+    def arguments(self) -> list[Array]:
+        return [*self.values.values(), *([self.cotangent] if self.varied else [])]
+
+    def compare(self, found: Mapping[str, Any]) -> None:
+        same(found["y"], self.expected, "y")
+        for name, slope in self.slopes.items():
+            same(found[f"d_{name}"], slope, f"gradient by {name}")
+
+
+class Table:
+    """Cases as one model, so that a backend compiles them at once: each case is a function of it."""
+
+    def __init__(self, table: Iterable[Case]) -> None:
+        self.parts = [Given(x) for x in table]
+
+    def text(self) -> str:
+        definitions, inputs, outputs, lines = dict.fromkeys(x.case.before for x in self.parts), [], [], []
+        for n, given in enumerate(self.parts):
+            case = given.case
+            arguments = ", ".join(f"{name}: {kind}" for name, kind in case.inputs.items())
+            body = "".join(f"    {x.strip()}\n" for x in case.body.strip().splitlines())
+            definitions[f"fn row_{n}({arguments}) -> y: {case.result}:\n{body}"] = None
+            names = [f"{name}_{n}" for name in case.inputs]
+            inputs += [f"{name}: {kind}" for name, kind in zip(names, case.inputs.values(), strict=True)]
+            outputs.append(f"y_{n}: {case.result}")
+            lines.append(f"y_{n} = row_{n}({', '.join(names)})")
+            if given.varied:
+                inputs.append(f"cotangent_{n}: {case.result}")
+            outputs += [f"d_{name}_{n}: {case.inputs[name]}" for name in given.varied]
+            lines += [f"d_{name}_{n} = vjp(y_{n}, {name}_{n}, cotangent_{n})" for name in given.varied]
+        head = f"model table({', '.join(inputs)}) -> ({', '.join(outputs)}):\n"
+        return "\n".join(definitions) + "\n" + head + "".join(f"    {x}\n" for x in lines)
+
+    def arguments(self) -> list[Array]:
+        return [x for given in self.parts for x in given.arguments()]
+
+    def compare(self, found: Mapping[str, Any]) -> None:
+        for n, given in enumerate(self.parts):
+            try:
+                given.compare({name: found[f"{name}_{n}"] for name in ("y", *(f"d_{x}" for x in given.varied))})
+            except AssertionError as fault:
+                raise AssertionError(f"{given.case.ids}: {given.case.body}\n{fault}") from None
 
 
 def spec(case: Case, varied: Iterable[str]) -> str:
@@ -89,11 +148,21 @@ def spec(case: Case, varied: Iterable[str]) -> str:
 
 
 def compiled(text: str, folder: Path) -> ModuleType:
-    file = folder / "row.dsl"
-    file.write_text(text, encoding="utf-8")
-    module = ModuleType("row")
-    exec(compile(compile_text(file, dtype="f64"), "row.py", "exec"), module.__dict__)
-    return module
+    return model(text, folder)
+
+
+def model(
+    spec: str | Path, folder: Path, backend: str = "numpy", dtype: str = "f64", wrt: Iterable[str] = (), **settings: Any
+) -> Any:
+    """The module of a text, or of a file in specs/, on any backend: it takes NumPy arrays and gives them."""
+    file = SPECS / spec if isinstance(spec, Path) else folder / "row.dsl"
+    if isinstance(spec, str):
+        file.write_text(spec, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DSLC_CFLAGS", QUICK)
+        module = imported(compile_text(file, backend, settings, dtype, wrt=wrt), "row")
+        arrays = BACKENDS[backend].arrays
+        return module if backend == "numpy" or arrays is None else Plain(module, arrays())
 
 
 def same(found: Any, expected: torch.Tensor, name: str) -> None:

@@ -34,6 +34,10 @@ fn focal(logits: [..., K], label: i32[...] < K, gamma = 2.0) -> loss: []:
 fn hinge(score: [...], sign: [...]) -> loss: []:
     loss = mean[...](relu(1 - sign[...] * score[...]))
 
+# 0/1 loss: the fraction of scores with another sign than the target, -1 or 1 (section 3.2); its derivative is zero.
+fn zero_one(score: [...], target: [...]) -> loss: []:
+    loss = mean[...](0.0 if sign(score[...]) == target[...] else 1.0)
+
 # Brier score: squared distance between the probabilities and the one-hot label.
 fn brier(p: [..., K], label: i32[...] < K) -> loss: []:
     loss = mean[...](sum[k]((p[..., k] - (1.0 if k == label[...] else 0.0))^2))
@@ -63,7 +67,15 @@ fn gaussian_nll(mu: [...], log_var: [...], target: [...]) -> loss: []:
         (log(2 * pi) + log_var[...] + (target[...] - mu[...])^2 * exp(-log_var[...])) / 2
     )
 
+# Minus the log-density of a normal variable whose mean and deviation a model gives side by side (section 3.2.2).
+fn heteroscedastic_nll(head: [..., 2], target: [...]) -> loss: []:
+    loss = -mean[...](normal_log_density(target[...], head[..., 0], abs(head[..., 1])))
+
 # ---- penalties
+
+# The logarithm of a length: a prior that falls with the norm of the weights (section 3.3).
+fn log_norm(w: [...]) -> penalty: []:
+    penalty = log(sqrt(sum[...](w[...]^2)))
 
 # The sum of squares.
 fn l2(w: [...]) -> penalty: []:
@@ -87,3 +99,47 @@ fn top_accuracy(logits: [N, K], label: i32[N] < K, best: int = 5) -> value: [] w
 # The fraction of right decisions when the sign of the logit decides between 0 and 1.
 fn binary_accuracy(logit: [...], target: [...]) -> value: []:
     value = mean[...](1.0 if (logit[...] > 0) == (target[...] > 0.5) else 0.0)
+
+# The class with the least expected cost: cost[i, j] is that of choosing i where j is true (section 4.3.3).
+fn cheapest(p: [..., K], cost: [K, K]) -> choice: i64[...]:
+    choice[...] = argmin[i](sum[j](cost[i, j] * p[..., j]))
+
+# For each of equal bins of confidence: how many examples are in it, how sure and how often right the model is there
+# (section 4.3.4); 0 in bins without examples.
+fn reliability(
+    p: [N, K], label: i32[N] < K, bins: size = 10
+) -> (count: [B = bins], confidence: [B], accuracy: [B]):
+    sure[n] = max[k](p[n, k])
+    right[n] = 1.0 if argmax[k](p[n, k]) == label[n] else 0.0
+    bin[n] = clip(i32(floor(sure[n] * bins)), 0, bins - 1)
+    count[bin[n]] += 1
+    confident[bin[n]] += sure[n]
+    accurate[bin[n]] += right[n]
+    confidence[b] = confident[b] / count[b] if count[b] > 0 else 0
+    accuracy[b] = accurate[b] / count[b] if count[b] > 0 else 0
+
+# How far confidence is from accuracy, averaged over all examples by bins (section 4.3.4).
+fn calibration_error(p: [N, K], label: i32[N] < K, bins: size = 10) -> error: []:
+    count, confidence, accuracy = reliability(p, label, bins)
+    error = sum[b](count[b] * abs(accuracy[b] - confidence[b])) / N
+
+# How far confidence is from accuracy in the worst bin (section 4.3.4).
+fn maximum_calibration_error(p: [N, K], label: i32[N] < K, bins: size = 10) -> error: []:
+    count, confidence, accuracy = reliability(p, label, bins)
+    error = max[b](abs(accuracy[b] - confidence[b]))
+
+# The largest probability that a prediction set may ask of its classes, so that the right one is in it with
+# probability 1 - alpha: found on held-out examples (section 4.3.4).
+fn conformal_threshold(p: [N, K], label: i32[N] < K, alpha = 0.1) -> gamma: []:
+    right[n] = p[n, label[n]]
+    ordered[n] = sort[n](right[n])
+    gone = floor(alpha * (N + 1))
+    gamma = sum[n](ordered[n] if n + 1 == gone else 0)
+
+# The classes that are probable enough (section 4.3.4).
+fn prediction_set(p: [..., K], gamma: []) -> member: bool[..., K]:
+    member[..., k] = p[..., k] >= gamma
+
+# The fraction of units that are 0 for all examples (section 5.4).
+fn dead_units(h: [N, K]) -> fraction: []:
+    fraction = mean[k](1.0 if all[n](h[n, k] == 0) else 0.0)

@@ -1,7 +1,4 @@
 # Probit regression: the normal distribution function in place of the sigmoid (chapter 4).
-# The score that a probability p belongs to is its inverse, sqrt(2) erfinv(2 p - 1).
-
-fn normal_below(z) = erfc(-z / sqrt(2)) / 2
 
 model probit(x: f32[N, features], features = 2) -> p: [N]:
     param w: [features] ~ zeros
@@ -11,5 +8,5 @@ model probit(x: f32[N, features], features = 2) -> p: [N]:
 train probit(x, target: binary f32[N], batch = 32, epochs = 50):
     p = probit(x)
     minimize binary_cross_entropy_p(p, target)
-    metric mean_score = mean[n](sqrt(2) * erfinv(2 * p[n] - 1))
+    metric mean_score = mean[n](normal_quantile(p[n]))
     using momentum(lr = 0.05)
