@@ -17,14 +17,15 @@ class Function:
     def __init__(self, library, prefix, name, layout):
         self.pack = struct.Struct(f"@{layout}").pack
         self.run, self.room = library[f"{prefix}_{name}"], library[f"{prefix}_{name}_workspace"]
-        self.run.argtypes, self.run.restype = [ctypes.c_char_p, ctypes.c_void_p], ctypes.c_int32
+        self.run.argtypes, self.run.restype = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t], ctypes.c_int32
         self.room.argtypes, self.room.restype = [ctypes.c_char_p], ctypes.c_size_t
         self.message = library[f"{prefix}_message"]
         self.message.argtypes, self.message.restype = [ctypes.c_int32], ctypes.c_char_p
 
     def __call__(self, *fields):
         given = self.pack(*fields)
-        code = self.run(given, workspace(self.room(given)))
+        room = self.room(given)
+        code = self.run(given, workspace(room), room)
         if code:
             raise ValueError(self.message(code).decode())
 

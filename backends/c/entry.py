@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dslc.backends.c.calls import call_lines, pieces
+from dslc.backends.c.checks import WORKSPACE, Checks
 from dslc.backends.c.gathered import ROWS, GatheredText
 from dslc.backends.c.interface import Entry, Field
 from dslc.backends.c.kernel import Kernel
@@ -76,6 +77,8 @@ class EntryText:
     histories: Mapping[str, History] = field(default_factory=dict)
     #: inputs that are numbers of the struct of arguments
     numbers: dict[ir.Input, str] = field(default_factory=dict)
+    #: what is asked of arguments
+    checks: Checks | None = None
 
     @property
     def frame(self) -> str:
@@ -86,11 +89,13 @@ class EntryText:
         exported = f"{self.prefix}_{self.interface.name}"
         self.names.taken |= {self.frame, f"{self.interface.name}_layout"}
         self.names.taken |= {exported, f"{exported}_arguments", f"{exported}_workspace"}
+        assert self.checks is not None
+        self.names.taken |= {f"{self.interface.name}_sizes", f"{self.interface.name}_refused"}
         local = self.names_of_fields = Names({"a"})
         self.name_counters(self.steps, local)
         self.name_fields(local)
         body = Kernel(self, self.names.inner(), "f.")
-        body.names.taken |= {"f"}
+        body.names.taken |= {"f", "bytes", "wrong"}
         self.body(body, self.steps)
         for name, node in self.plan.copies.items():
             self.copy(body, name, node)
@@ -119,14 +124,20 @@ class EntryText:
             "    return at;",
             "}",
             "",
+            *self.checks.text(),
+            "",
             f"size_t {self.prefix}_{self.interface.name}_workspace(const {arguments} *a) {{",
+            f"    if ({self.interface.name}_sizes(a)) return 0;",
             f"    {kind} f = {{.a = a}};",
             f"    return {self.interface.name}_layout(&f, NULL);",
             "}",
             "",
-            f"int32_t {self.prefix}_{self.interface.name}(const {arguments} *a, void *workspace) {{",
+            f"int32_t {self.prefix}_{self.interface.name}(const {arguments} *a, void *workspace, size_t bytes) {{",
+            f"    const int32_t wrong = {self.interface.name}_refused(a);",
+            "    if (wrong) return wrong;",
             f"    {kind} f = {{.a = a}};",
-            f"    {self.interface.name}_layout(&f, workspace);",
+            f"    if (!has_room(workspace, bytes, {self.interface.name}_layout(&f, workspace)))"
+            f" return {self.checks.codes.of(WORKSPACE)};",
             *(["    int32_t error = 0;", "    f.error = &error;"] if self.fails else []),
             *body.declared(),
             *body.lines,

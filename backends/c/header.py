@@ -79,7 +79,7 @@ def declared(interface: Interface, entry: Entry) -> str:
         f"/* {comment(purpose(entry))}{only} */",
         struct(f"{name}_arguments", arguments(interface, entry)),
         f"size_t {name}_workspace({given}); /* bytes that it works in, at these sizes */",
-        f"int32_t {name}({given}, void *workspace); /* 0, or a code for {interface.prefix}_message */",
+        f"int32_t {name}({given}, void *workspace, size_t bytes); /* 0, or a code for {interface.prefix}_message */",
     ])  # fmt: skip
 
 

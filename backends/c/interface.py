@@ -2,7 +2,7 @@
 
     typedef struct { int64_t N; const float *x; const mlp_params *params; float *logits; } mlp_forward_arguments;
     size_t mlp_forward_workspace(const mlp_forward_arguments *a);      bytes that `forward` works in, at these sizes
-    int32_t mlp_forward(const mlp_forward_arguments *a, void *workspace);   0, or a code for mlp_message
+    int32_t mlp_forward(const mlp_forward_arguments *a, void *workspace, size_t bytes);   0, or a code for mlp_message
 
 An entry is a function with one struct of arguments, whose fields are in this order: sizes, numbers, inputs, tables that
 are read, the seed, results, tables that are written. A table is a struct of pointers with a field for each parameter

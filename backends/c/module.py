@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dslc.backends.c.calls import FAILURES
+from dslc.backends.c.checks import Checks, Codes, Promises, c_string
 from dslc.backends.c.entry import EntryText
 from dslc.backends.c.header import comment, declarations
 from dslc.backends.c.interface import ADJOINTS, Entry, Field, Interface, Table, adjoints_macro
+from dslc.backends.c.kernel import Kernel
 from dslc.backends.c.runtime import closure, used
 from dslc.backends.c.stepping import start_parts, step_parts
-from dslc.backends.c.text import CannotLower, Names, Types, identifier
+from dslc.backends.c.text import CannotLower, Names, Types, identifier, lines_of
 from dslc.backends.c.update import update_entry, update_text
 
 from dslc.builder.build import Unit
+from dslc.check import program as p
 from dslc.incremental.program import StepProgram
 from dslc.ir import nodes as ir
 from dslc.ir.interning import Table as IrTable
@@ -73,7 +76,7 @@ def c_file(program: Program, name: str, source: str, dtype: str) -> tuple[str, I
     if program.update is not None and made.params:
         made.update(program.update)
     if program.step is not None:
-        made.steps(*program.step)
+        made.steps(*program.step, program.model)
     interface = made.interface()
     return made.text(program, source, interface), interface
 
@@ -89,6 +92,7 @@ class FileText:
         self.param_names, self.state_names = Names(), Names()
         self.entries: list[Entry] = []
         self.parts: list[str] = []
+        self.codes = Codes([*FAILURES])
         exported = {f"{prefix}_{x}" for x in ("message", "threads", "params", "state")}
         self.names = Names({"parallel", "taken", "larger", prefix, *exported})
 
@@ -143,14 +147,19 @@ class FileText:
             steps = scheduled(list(outputs.values()))
             plan = planned(steps, outputs)
             text = EntryText(self.prefix, entry, steps, plan, self.types, self.names, results, access, sizes)
+            promises = Promises(given.instance.where, given.instance.inputs)
+            text.checks = self.checks(entry, text, promises, frozenset(x.name for _, x in results.values()))
             self.parts.append(text.text())
             self.entries.append(entry)
 
-    def steps(self, made: StepProgram, table: IrTable) -> None:
+    def steps(self, made: StepProgram, table: IrTable, model: p.Instance) -> None:
         """`init_cache` and `step` of a sequence model."""
         with within(table):
             self.tables(made.unit)
-            for parts in (start_parts(made, self.types, prepared), step_parts(made, self.types, prepared)):
+            for parts in (
+                start_parts(made, model, self.types, prepared),
+                step_parts(made, model, self.types, prepared),
+            ):
                 if not parts.outputs and not parts.histories:
                     continue
                 self.refuse(parts.outputs)
@@ -171,14 +180,29 @@ class FileText:
                 plan = planned(steps, parts.outputs, parts.histories)
                 text = EntryText(self.prefix, entry, steps, plan, self.types, self.names, parts.results, access,
                                  parts.sizes, histories=parts.placed(steps))  # fmt: skip
+                text.checks = self.checks(entry, text, parts.promises)
                 self.parts.append(text.text())
                 self.entries.append(entry)
+
+    def checks(
+        self, entry: Entry, text: EntryText, promises: Promises, written: frozenset[str] = frozenset()
+    ) -> Checks:
+        """What an entry asks of its arguments."""
+        tables = {"params": [*self.params.values()], "state": [*self.states.values()]}
+
+        def kernel() -> Kernel:
+            made = Kernel(text, self.names.inner(), "")
+            made.names.taken |= {"wrong", "missing"}
+            return made
+
+        return Checks(self.prefix, entry, self.codes, kernel, promises, tables, written)
 
     def update(self, update: Update) -> None:
         with within(update.table):
             names = Names({"params", "grads"})
             entry, fields = update_entry(update, names)
-            self.parts.append(update_text(self.prefix, update, self.types, self.names, self.params, entry, fields))
+            text = update_text(self.prefix, update, self.types, self.names, self.params, entry, fields, self.codes)
+            self.parts.append(text)
             self.entries.append(entry)
 
     def refuse(self, outputs: Outputs) -> None:
@@ -202,17 +226,22 @@ class FileText:
 
     def interface(self) -> Interface:
         return Interface(
-            self.prefix, tuple(self.params.values()), tuple(self.states.values()), tuple(self.entries), FAILURES
+            self.prefix,
+            tuple(self.params.values()),
+            tuple(self.states.values()),
+            tuple(self.entries),
+            tuple(self.codes.messages),
         )
 
     def text(self, program: Program, source: str, interface: Interface) -> str:
         body = "\n\n\n".join(self.parts)
         runtime = "\n\n".join(closure({*used(body), "threads"}))
-        messages = ", ".join(f'"{x}"' for x in FAILURES)
+        messages = "\n        ".join(["", *lines_of([f"{c_string(x)}," for x in self.codes.messages], 110)])
         exported = EXPORTED.replace("PREFIX", self.prefix).replace("MESSAGES", messages)
         title = f"// {comment(program.model.name)}, compiled by dslc from {comment(source)}"
         told = declarations(interface).strip()
-        return "\n\n".join([title, PREAMBLE.strip(), told, runtime, body, exported.strip()]) + "\n"
+        arrays = ["\n".join(self.codes.text())] if self.codes.counts else []
+        return "\n\n".join([title, PREAMBLE.strip(), told, runtime, *arrays, body, exported.strip()]) + "\n"
 
 
 PREAMBLE = """#include <math.h>
@@ -223,7 +252,8 @@ PREAMBLE = """#include <math.h>
 
 EXPORTED = """
 const char *PREFIX_message(int32_t code) {
-    static const char *messages[] = {MESSAGES};
+    static const char *const messages[] = {MESSAGES
+    };
     return code >= 0 && code < (int32_t)(sizeof messages / sizeof *messages) ? messages[code] : "unknown code";
 }
 

@@ -101,8 +101,7 @@ def _step(shell: Shell, model: p.Instance, program: StepProgram) -> str:
     if entry.seed:
         call.fields["seed"] = SEED
     _given(shell, low, call, entry, {n: program.inputs[n] for n in ordered})
-    histories = any(x.kind == "history" for x in program.slots)
-    told = [*(argument(s.name) for s in sizes_of(program)), length, *([room] if histories else [])]
+    told = [*(argument(s.name) for s in sizes_of(program)), length, *([room] if bounded(model, program) else [])]
     call.fields |= dict(zip(entry.sizes, told, strict=True))
     if bounded(model, program):
         call.prologue.append(f'{room} = {cache}["length"]')

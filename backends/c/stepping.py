@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dslc.backends.c.checks import Promises
 from dslc.backends.c.entry import History
 from dslc.backends.c.interface import Field
 from dslc.backends.c.text import CannotLower, Names, Types
 
+from dslc.check import program as p
 from dslc.incremental.cache import Slot, layers
-from dslc.incremental.program import StepProgram, open_sizes
+from dslc.incremental.program import StepProgram, bounded, open_sizes
 from dslc.incremental.room import Grown
 from dslc.ir import nodes as ir
 from dslc.passes.transform import everything
@@ -43,6 +45,7 @@ class Parts:
     random: bool
     #: entries that grow in place, by the name of the node that grows them
     histories: dict[str, History] = field(default_factory=dict)
+    promises: Promises = field(default_factory=Promises)
 
     def placed(self, steps: Sequence[Step]) -> dict[str, History]:
         """The histories with the loops that are around them in a schedule."""
@@ -70,20 +73,29 @@ def is_number(start: ir.Tensor) -> bool:
     return isinstance(start, ir.Comp) and start.op is None and isinstance(start.body, ir.Const)
 
 
-def start_parts(program: StepProgram, types: Types, prepared: Prepare) -> Parts:
+def start_parts(program: StepProgram, model: p.Instance, types: Types, prepared: Prepare) -> Parts:
     outputs = prepared({k: x for k, x in program.starts.items() if not is_number(x)})
     given = {n: x for n, x in program.unit.inputs.items() if x.role == "input" and n not in program.inputs}
-    return _parts("init_cache", program, outputs, given, sizes_of(program), types)
+    parts = _parts("init_cache", program, outputs, given, sizes_of(program), types)
+    parts.promises = Promises(model.where, [x for x in model.inputs if x.name in given])
+    return parts
 
 
-def step_parts(program: StepProgram, types: Types, prepared: Prepare) -> Parts:
+def step_parts(program: StepProgram, model: p.Instance, types: Types, prepared: Prepare) -> Parts:
     grown = Grown(program.slots, program.length, ROOM)
     changing = {NEXT + x.name: program.updates[x.name] for x in program.slots if x.kind == "state"}
     outputs = prepared(grown.outputs({**program.outputs, **changing}))
     histories = [x for x in program.slots if x.kind == "history"]
-    sizes = sizes_of(program, program.length, *([ROOM] if histories else []))
+    limited = bool(histories) or bounded(model, program)
+    sizes = sizes_of(program, program.length, *([ROOM] if limited else []))
     ordered = {n: program.inputs[n] for n in program.unit.inputs if n in program.inputs}
-    return _parts("step", program, outputs, ordered, sizes, types, program.slots)
+    parts = _parts("step", program, outputs, ordered, sizes, types, program.slots)
+    # positions may be those up to the last one that there is room for
+    instead = {program.length: ROOM} if limited else {}
+    full = f"the cache is full: {program.length.name} is more than the room that it has"
+    more = [(program.length, "<=", ROOM, full)] if limited else []
+    parts.promises = Promises(model.where, [x for x in model.inputs if x.name in ordered], instead, more)
+    return parts
 
 
 def _parts(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -248,3 +249,20 @@ class Types:
     def kept(self, dtype: str) -> str:
         """The dtype of an array of this dtype that the caller hands over."""
         return self.precision if dtype in ("float", "f32") else dtype
+
+
+def lines_of(words: Sequence[str], width: int) -> list[str]:
+    """Words with blanks between them, in lines of at most a width.
+
+    >>> lines_of(["a,", "bc,", "d,"], 5)
+    ['a,', 'bc,', 'd,']
+    >>> lines_of(["a,", "bc,", "d,"], 8)
+    ['a, bc,', 'd,']
+    """
+    lines: list[str] = []
+    for word in words:
+        if lines and len(lines[-1]) + 1 + len(word) < width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines

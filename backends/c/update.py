@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dslc.backends.c.checks import Checks, Codes, Promises
 from dslc.backends.c.entry import EntryText
 from dslc.backends.c.formula import Formula
 from dslc.backends.c.interface import Entry, Field, Table
 from dslc.backends.c.kernel import Kernel
-from dslc.backends.c.text import CannotLower, Names, Types, bare
+from dslc.backends.c.text import CannotLower, Names, Types, bare, broken
 
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
@@ -69,6 +70,7 @@ def update_text(
     params: dict[str, Field],
     entry: Entry,
     fields: dict[str, str],
+    codes: Codes,
 ) -> str:
     """The functions of the update."""
     precision = types.precision
@@ -87,8 +89,8 @@ def update_text(
     text.numbers = doubles
     kernel = Kernel(text, names.inner(), written={arrays["param"], *(x for k, x in arrays.items() if k != "grad")})
     index = kernel.names.fresh("i")
-    lines: list[list[str]] = [[], []]
-    formula = Formula(kernel, {0: index}, {0: 1}, size, lines)
+    nest: list[list[str]] = [[], []]
+    formula = Formula(kernel, {0: index}, {0: 1}, size, nest)
     bodies = {x: exact(x.body, numbers, x.dtype) for x in nodes}
     for node in nodes:
         formula.registers[node] = ("", 1 if node.shape else 0)
@@ -101,7 +103,7 @@ def update_text(
         name = kernel.names.fresh(kernel.wish(node))
         comment = f"// {text.shown(node.span.comment, 100)}"
         level = formula.registers[node][1]
-        lines[level] += [comment, f"const {types.of(node.dtype)} {name} = {bare(code)};"]
+        nest[level] += [comment, f"const {types.of(node.dtype)} {name} = {bare(code)};"]
         formula.registers[node] = (name, level)
     stores: list[str] = []
     for key, x in update.updates.items():
@@ -112,16 +114,19 @@ def update_text(
             stores.append(f"{kernel.pointer(target)}[{index}] = {formula.registers[x][0]};")
         elif x is not target:  # what was there before is wanted after it is overwritten
             before = kernel.names.fresh(f"{own[key]}_next")
-            lines[1].append(f"const {types.of('float')} {before} = {kernel.pointer(x)}[{index}];")
+            nest[1].append(f"const {types.of('float')} {before} = {kernel.pointer(x)}[{index}];")
             stores.append(f"{kernel.pointer(target)}[{index}] = {before};")
-    for line in lines[0]:
+    for line in nest[0]:
         kernel.line(line)
     kernel.line("#pragma omp simd")
     kernel.open(f"for (long {index} = begin; {index} < end; {index}++) {{")
-    for line in (*lines[1], *stores):
+    for line in (*nest[1], *stores):
         kernel.line(line)
     kernel.close()
     ctype = types.of("float")
+    changed = {"params": [x for x in params.values() if is_float(x.dtype)]}
+    names.taken |= {"update_sizes", "update_refused"}
+    asked = Checks(prefix, entry, codes, lambda: Kernel(text, names.inner(), ""), Promises(), changed, frozenset())
     piece, one = names.fresh("update_piece"), names.fresh("update_one")
     pointers = [f"{'const ' if key == 'grad' else ''}{ctype} *{own[key]}" for key in arrays]
     arguments = f"{prefix}_update_arguments"
@@ -143,7 +148,7 @@ def update_text(
             calls.append(f"        {one}(a, {', '.join(args)}, {count});")
         else:
             calls.append(f"    {one}(a, {', '.join(args)}, {count});")
-    return "\n".join([
+    lines = [
         "// what the update of one parameter works on",
         "typedef struct {",
         f"    const {arguments} *a;",
@@ -162,14 +167,19 @@ def update_text(
         f"    if (grad) parallel({piece}, &f, count, {PIECE});",
         "}",
         "",
+        *asked.text(),
+        "",
         f"size_t {prefix}_update_workspace(const {arguments} *a) {{",
         "    (void)a;",
         "    return 0;",
         "}",
         "",
-        f"int32_t {prefix}_update(const {arguments} *a, void *workspace) {{",
-        "    (void)workspace;",
+        f"int32_t {prefix}_update(const {arguments} *a, void *workspace, size_t bytes) {{",
+        "    (void)workspace, (void)bytes;",
+        "    const int32_t wrong = update_refused(a);",
+        "    if (wrong) return wrong;",
         *calls,
         "    return 0;",
         "}",
-    ])  # fmt: skip
+    ]
+    return "\n".join(part for x in lines for part in broken(x))

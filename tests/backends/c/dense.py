@@ -58,7 +58,7 @@ void dense_threads(int count) { (void)count; }
 
 size_t dense_forward_workspace(const dense_forward_arguments *a) { return sizeof(float) * (size_t)a->N * 2; }
 
-int32_t dense_forward(const dense_forward_arguments *a, void *workspace) {
+int32_t dense_forward(const dense_forward_arguments *a, void *workspace, size_t bytes) {
     if (a->N < 1) return 1;
     float *y = workspace; /* by way of the workspace, so that one that is too small is found */
     for (int64_t n = 0; n < a->N; n++)
@@ -74,7 +74,7 @@ static float loss_of(int64_t N, const float *x, const int32_t *c, const float *t
                      float *y, float *big) {
     dense_forward_arguments given = {N, x, c, params, y};
     float loss = 0;
-    dense_forward(&given, y);
+    dense_forward(&given, y, 0);
     *big = -INFINITY;
     for (int64_t k = 0; k < 2 * N; k++) {
         loss += (y[k] - t[k]) * (y[k] - t[k]);
@@ -87,7 +87,7 @@ size_t dense_loss_grad_metrics_workspace(const dense_loss_grad_metrics_arguments
     return sizeof(float) * (size_t)a->N * 2;
 }
 
-int32_t dense_loss_grad_metrics(const dense_loss_grad_metrics_arguments *a, void *workspace) {
+int32_t dense_loss_grad_metrics(const dense_loss_grad_metrics_arguments *a, void *workspace, size_t bytes) {
     float *y = workspace;
     *a->loss = loss_of(a->N, a->x, a->c, a->t, a->params, y, a->big);
     for (int64_t k = 0; k < 6; k++) a->grads->W[k] = 0;
@@ -103,15 +103,15 @@ int32_t dense_loss_grad_metrics(const dense_loss_grad_metrics_arguments *a, void
 
 size_t dense_evaluate_workspace(const dense_evaluate_arguments *a) { return sizeof(float) * (size_t)a->N * 2; }
 
-int32_t dense_evaluate(const dense_evaluate_arguments *a, void *workspace) {
+int32_t dense_evaluate(const dense_evaluate_arguments *a, void *workspace, size_t bytes) {
     *a->loss = loss_of(a->N, a->x, a->c, a->t, a->params, workspace, a->big);
     return 0;
 }
 
 size_t dense_adjoint_workspace(const dense_adjoint_arguments *a) { (void)a; return 0; }
 
-int32_t dense_adjoint(const dense_adjoint_arguments *a, void *workspace) {
-    (void)workspace;
+int32_t dense_adjoint(const dense_adjoint_arguments *a, void *workspace, size_t bytes) {
+    (void)workspace, (void)bytes;
     for (int64_t k = 0; k < 6; k++) a->grads->W[k] = 0;
     for (int64_t k = 0; k < 2; k++) a->grads->b[k] = 0;
     for (int64_t k = 0; k < 3 * a->N; k++) a->d_x[k] = 0;
@@ -136,8 +136,8 @@ static void moved(float *param, const float *grad, float *v, int64_t count, floa
     }
 }
 
-int32_t dense_update(const dense_update_arguments *a, void *workspace) {
-    (void)workspace;
+int32_t dense_update(const dense_update_arguments *a, void *workspace, size_t bytes) {
+    (void)workspace, (void)bytes;
     moved(a->params->W, a->grads->W, a->v->W, 6, (float)a->lr, (float)a->decay);
     moved(a->params->b, a->grads->b, a->v->b, 2, (float)a->lr, (float)a->decay);
     return 0;
