@@ -113,6 +113,30 @@ def training(train: p.TrainProgram) -> Lowered:
     return run(program, LATE)
 
 
+#: for formulas that people read
+WRITTEN: dict[str, Pass] = {
+    "merge scans": merge_scans, "simplify": simplify, "inline": inline, "simplify again": simplify
+}  # fmt: skip
+
+
+def model_as_written(model: p.Instance) -> dict[str, ir.Tensor]:
+    """The outputs of a model as they stand in a text: before anything is made stable or fast."""
+    unit = build(model, "inference")
+    return run(Lowered(unit, dict(unit.outputs)), WRITTEN).outputs
+
+
+def loss_as_written(train: p.TrainProgram, gradient: bool) -> dict[str, ir.Tensor]:
+    """The loss, and if it is wanted its gradient, in the same way."""
+    unit = build_train(train)
+    program = run(Lowered(unit, {"loss": unit.outputs["loss"]}), {"simplify": simplify})
+    if gradient:
+        loss = program.outputs["loss"]
+        wanted = [*trained(unit, train), *train.wrt]
+        found = gradients({loss: ones((), loss.dtype)}, [unit.inputs[q] for q in wanted])
+        program.outputs |= {GRADIENT + q: g for q, g in zip(wanted, found, strict=True)}
+    return run(program, WRITTEN).outputs
+
+
 #: dtypes without derivatives
 WHOLE = ("i32", "i64", "bool")
 

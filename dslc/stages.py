@@ -7,6 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from dslc import pipeline
 from dslc.backends.registry import backend_of
 from dslc.check import program as p
 from dslc.ir import nodes as ir
+from dslc.ir.latex import latex
 from dslc.ir.show import show
 from dslc.kernels.prepare import prepared
 from dslc.passes.transform import Stages
@@ -65,6 +67,15 @@ def differentiated(spec: Spec) -> str:
     if spec.train is None:
         raise NoStage("the spec has no `train`, so there is no loss to differentiate")
     return show(dict(spec.lowered().stages)["differentiate"])
+
+
+def formulas(spec: Spec, gradient: bool) -> str:
+    """The model, or the loss and its gradient, as formulas for a text: as they stand before they are made stable."""
+    if spec.train is None:
+        if gradient:
+            raise NoStage("the spec has no `train`, so there is no loss to differentiate")
+        return latex(pipeline.model_as_written(spec.model))
+    return latex(pipeline.loss_as_written(spec.train, gradient))
 
 
 def simplified(spec: Spec) -> str:
@@ -126,7 +137,9 @@ BETWEEN_KERNELS = "\n\n\n"
 #: stages after the syntax tree, in order
 STAGES: dict[str, Callable[[Spec], str]] = {
     "ir": built,
+    "ir latex": partial(formulas, gradient=False),
     "grad": differentiated,
+    "grad latex": partial(formulas, gradient=True),
     "simplified": simplified,
     "step": stepped,
     "fused": fused,

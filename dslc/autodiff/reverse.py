@@ -18,6 +18,7 @@ from dslc.autodiff.support import Known, guarded, support
 from dslc.autodiff.transpose import inside, transposed
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
+from dslc.ir.index_names import same_axes
 from dslc.ir.rewrite import Change, keep, shift, zero
 from dslc.ops.table import COSTLY, EXACT, having
 from dslc.sizes import Size
@@ -112,6 +113,7 @@ class Reverse:
             spans = (getattr(x, "span", NOWHERE) for x in parts)  # the first is that of the last reader
             span = next((x for x in spans if x is not NOWHERE), derived(node))
             self.totals[node] = ir.comp(parts[0].shape, body, name=_name(node), span=span)
+            same_axes(self.totals[node], node)
         return self.totals[node]
 
     def run(self, roots: tuple[ir.Node, ...], wrt: Iterable[ir.Node]) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     help="What to show: ast, ir, grad, simplified, step, fused, memory, kernels, code, or the name of a pass.",
 )
 @click.option("--line", type=click.IntRange(1), metavar="N", help="Only what comes from line N of the spec.")
+@click.option("--latex", is_flag=True, help="Formulas in LaTeX: with --stage ir or grad.")
 @click.option("--why", is_flag=True, help="Which rules each pass used and what it changed.")
 @BACKEND
 @SET
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 @MODEL
 @click.pass_context
 def show(
-    context: click.Context, spec: str, stage: str, line: int | None, why: bool, backend: str,
+    context: click.Context, spec: str, stage: str, line: int | None, latex: bool, why: bool, backend: str,
     settings: dict[str, object], dtype: str, model: str | None,
 ) -> None:  # fmt: skip
     """Show what the compiler makes of SPEC, or the text of NAME in the standard library.
@@ -45,6 +46,7 @@ def show(
     Examples:
         dslc show mlp.dsl --stage grad
         dslc show mlp.dsl --stage code --line 4
+        dslc show mlp.dsl --stage grad --latex
         dslc show mlp.dsl --why
         dslc show dense
 
@@ -63,13 +65,20 @@ def show(
     The name of a pass, such as stabilise, shows the program after it; --why shows the rules that each pass used
     (*) and the lines that it took away (-) and put in (+). An argument is taken for a file if there is one, or if
     it ends in .dsl or contains a slash.
+
+    --latex writes the model (--stage ir), or the loss and its gradient (--stage grad), as formulas for a text, before
+    they are made stable: an align* environment.
     """
     if not (Path(spec).is_file() or spec.endswith(".dsl") or os.sep in spec):
         click.echo(library_text(spec))
+    elif latex and (stage not in ("ir", "grad") or why or line is not None):
+        raise click.UsageError(
+            "--latex writes the formulas of --stage ir or of --stage grad, and takes no --line or --why"
+        )
     elif stage == "ast" and not why:
         show_syntax(context, spec, line)
     else:
-        show_stage(Path(spec), stage, line, why, (settings, dtype, model, backend))
+        show_stage(Path(spec), f"{stage} latex" if latex else stage, line, why, (settings, dtype, model, backend))
 
 
 def stages_like(text: str) -> list[str]:

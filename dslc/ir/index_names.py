@@ -26,10 +26,16 @@ def note(node: ir.Tensor, names: Sequence[str]) -> None:
     table().index_names.setdefault(node, tuple(names))
 
 
+def same_axes(node: ir.Tensor, other: ir.Node) -> None:
+    """The last axes of a node are those of another: of what it was before a pass, of what it is the adjoint of."""
+    if node is not other and not isinstance(other, ir.Scan | ir.Custom | ir.Along | ir.External):
+        table().axes_of.setdefault(node, other)
+
+
 def index_names(order: Iterable[ir.Node]) -> Mapping[ir.Node, tuple[str, ...]]:
     """The names of the variables of all nodes of a program (of its scans too), for each node different ones."""
-    noted = table().index_names
-    nodes = list(dict.fromkeys((*noted, *order)))
+    noted, like = table().index_names, table().axes_of
+    nodes = list(dict.fromkeys((*noted, *like, *order)))
     axes: dict[Axis, str] = {}
     for node in nodes:
         axes.update({_variable(node, k): name for k, name in enumerate(noted.get(node, ())) if name})
@@ -46,11 +52,18 @@ def _variable(node: ir.Node, number: int) -> Axis:
 
 def _pass_on(node: ir.Node, axes: dict[Axis, str]) -> None:
     """From axes to the variables that run along them, and back."""
-    for one, other in _same(node):
+    for one, other in chain(_likewise(node), _same(node)):
         name = axes.get(one) or axes.get(other)
         if name:
             axes.setdefault(one, name)
             axes.setdefault(other, name)
+
+
+def _likewise(node: ir.Node) -> Iterator[tuple[Axis, Axis]]:
+    other = table().axes_of.get(node)
+    if other is not None and not isinstance(node, ir.Scan | ir.Custom | ir.Along | ir.External):
+        rank, lead = len(other.shape), len(node.shape) - len(other.shape)
+        yield from (((node, k + lead), (other, k)) for k in range(rank) if lead >= 0)
 
 
 def _same(node: ir.Node) -> Iterator[tuple[Axis, Axis]]:

@@ -51,6 +51,8 @@ class Table:
     results: defaultdict[Callable[[Any], Any], dict[Any, Any]] = field(default_factory=lambda: defaultdict(dict))
     #: what a spec calls the variables of a node
     index_names: dict[Any, tuple[str, ...]] = field(default_factory=dict)
+    #: a node whose last axes are those of another: what it was before a pass, what it is the adjoint of
+    axes_of: dict[Any, Any] = field(default_factory=dict)
     numbers: int = 0
     most: float = inf
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dslc.ir import nodes as ir
+from dslc.ir.index_names import same_axes
 from dslc.ir.rewrite import Substitute
 
 #: a program: named results
@@ -51,6 +52,8 @@ class Transform(Substitute):
         if isinstance(node, ir.Comp) and node.name and isinstance(new, ir.Comp) and not new.name:
             object.__setattr__(new, "name", node.name)  # a part that is all that is left of a value
         self.origin.setdefault(new, node)
+        if isinstance(new, ir.Comp) and isinstance(node, ir.Comp) and new.shape == node.shape:
+            same_axes(new, node)
         return new
 
     def visit(self, node: ir.Node) -> ir.Node:
