@@ -7,10 +7,14 @@ The word after the fence of a block says what is tested:
     ```dsl file=blocks.dsl      saved under that name for the later blocks of the page
     ```console run              each `$ dslc ...` prints what follows it
     ```python run               runs without an error
+    ```text printed             what the script above it prints
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
+import itertools
 import re
 import shlex
 from dataclasses import dataclass
@@ -27,7 +31,7 @@ from dslc.ops import table
 from dslc.syntax import tree
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -50,7 +54,8 @@ class Block:
         return found.group(1) if found else None
 
     def __str__(self) -> str:
-        return f"{self.page.name}:{self.line}"
+        folder = "book/" if self.page.parent.name == "book" else ""
+        return f"{folder}{self.page.name}:{self.line}"
 
 
 def blocks(page: Path) -> list[Block]:
@@ -65,18 +70,23 @@ ALL = [block for page in PAGES for block in blocks(page)]
 SPECS = [b for b in ALL if b.language == "dsl"]
 COMMANDS = [b for b in ALL if b.language == "console" and b.info == "run"]
 SCRIPTS = [b for b in ALL if b.language == "python" and b.info == "run"]
+PRINTED = {a: b.text for a, b in itertools.pairwise(ALL) if b.language == "text" and b.info == "printed"}
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
-    """A folder with the named specs of the block's page, and the project's specs."""
     block: Block = request.getfixturevalue("block")
-    for other in blocks(block.page):
-        if other.file is not None:
-            (tmp_path / other.file).write_text(other.text, encoding="utf-8")
-    (tmp_path / "specs").symlink_to(ROOT / "specs")
+    furnish(tmp_path, block.page)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def furnish(folder: Path, page: Path) -> None:
+    """The named specs of a page, and the project's specs."""
+    for block in blocks(page):
+        if block.file is not None:
+            (folder / block.file).write_text(block.text, encoding="utf-8")
+    (folder / "specs").symlink_to(ROOT / "specs")
 
 
 @pytest.mark.parametrize("block", SPECS, ids=str)
@@ -91,22 +101,48 @@ def test_specs_in_the_docs_are_as_announced(block: Block, folder: Path) -> None:
 
 @pytest.mark.parametrize("block", COMMANDS, ids=str)
 def test_commands_in_the_docs_print_what_is_shown(block: Block, folder: Path) -> None:
-    shown, found = [], []
-    for part in re.split(r"^\$ dslc ", block.text, flags=re.MULTILINE)[1:]:
-        command, _, output = part.partition("\n")
-        result = CliRunner().invoke(cli, shlex.split(command), catch_exceptions=False)
-        shown.append((command, output.rstrip()))
-        found.append((command, result.output.rstrip()))
-    assert found
-    assert found == shown
+    shown = [(command, output.rstrip()) for command, output in sessions(block.text)]
+    assert shown
+    assert [(command, answer(command)) for command, _ in shown] == shown
+
+
+def sessions(text: str) -> list[tuple[str, str]]:
+    """The commands of a console, with what stands below each."""
+    parts = (x.partition("\n") for x in re.split(r"^\$ dslc ", text, flags=re.MULTILINE)[1:])
+    return [(command, output) for command, _, output in parts]
+
+
+def answer(command: str) -> str:
+    return CliRunner().invoke(cli, shlex.split(command), catch_exceptions=False).output.rstrip()
 
 
 @pytest.mark.parametrize("block", SCRIPTS, ids=str)
 def test_scripts_in_the_docs_run_and_leave_finite_numbers(block: Block, folder: Path) -> None:
-    names: dict[str, object] = {"__name__": "snippet"}
-    exec(compile(block.text, str(block), "exec"), names)
+    names, said = performed(block)
+    assert said == PRINTED.get(block, "")
     floats = [x for x in names.values() if isinstance(x, np.ndarray | np.floating) and x.dtype.kind == "f"]
     assert floats and all(np.isfinite(x).all() for x in floats)
+
+
+def performed(block: Block) -> tuple[dict[str, object], str]:
+    """What a script defines and prints."""
+    names: dict[str, object] = {"__name__": "snippet"}
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(compile(block.text, str(block), "exec"), names)
+    return names, said.getvalue()
+
+
+def test_what_is_printed_stands_below_a_script() -> None:
+    assert [str(block) for block in PRINTED if block not in SCRIPTS] == []
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.parent.name == "book"], ids=lambda page: page.name)
+def test_each_spec_of_a_page_of_the_book_is_used_there(page: Path) -> None:
+    """The pages of the book are run as they stand, so a spec that nothing runs would be shown untested."""
+    used = "".join(b.text for b in blocks(page) if b.info == "run")
+    specs = [b for b in blocks(page) if b.language == "dsl" and b.expected_error is None]
+    assert [str(b) for b in specs if b.file is None or b.file not in used] == []
 
 
 def test_every_construct_has_an_example() -> None:

@@ -1,0 +1,36 @@
+"""Outputs in pages are replaced by real ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from refresh import refreshed
+
+PAGE = """# A page
+
+```python run
+print(1 + 1)
+```
+```text printed
+{}
+```
+
+```console run
+$ dslc explain E0310 --nothing
+{}
+```
+"""
+
+
+def test_outputs_that_are_wrong_become_right_and_the_rest_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.format("3", "nothing"), encoding="utf-8")
+    found = refreshed(page)
+    assert "```text printed\n2\n```" in found
+    assert "No such option" in found
+    page.write_text(found, encoding="utf-8")
+    assert refreshed(page) == found
