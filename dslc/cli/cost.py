@@ -45,7 +45,8 @@ def cost(
     functions on floats, a product that is summed as two; "read" and "written" are bytes, each element once;
     "saved" are the bytes that the backward pass reads again. The counts are those of the program before fusion.
 
-    With --json, standard output holds one object: "version" (1), "parameters" and "parameter_bytes", "sizes" (the
+    With --json, standard output holds one object: "version" (1), "parameters" and "parameter_bytes", "optimizer" and
+    "optimizer_bytes" (what it keeps from step to step) where the spec has a `train`, "sizes" (the
     open ones), "rows" ("name", "file", "line", "backward", "count" and the four costs) and "total" (of "forward",
     "backward" and "all"). A cost is a number, or a formula as a string.
 
@@ -59,6 +60,7 @@ def cost(
     import json
 
     from dslc.cli.compiled import chosen, spec_errors
+    from dslc.compiler import optimizer_of
 
     if resources and backend != "triton":
         raise click.UsageError("--resources tells about kernels: add -b triton")
@@ -86,11 +88,12 @@ def cost(
             show_schedule(made)
         return
     with spec_errors(as_json, JSON_VERSION):
-        _, instance, train = chosen(spec, settings, model)
-        unit, rows = counted(instance, None if inference else train, dtype)
+        checked, instance, train = chosen(spec, settings, model)
+        train = None if inference else train
+        unit, rows = counted(instance, train, dtype)
     known = open_sizes(unit)
     refuse_unknown(sizes, known)
-    report = summary(unit, rows, sizes, known, dtype)
+    report = summary(unit, rows, sizes, known, dtype, optimizer_of(checked, train))
     if as_json:
         click.echo(json.dumps(report, indent=2))
     else:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Of the object that `--json` prints.
 JSON_VERSION = 1
+#: kept in 16 bits, computed with in 32
+HALF = ("f16", "bf16")
 COLUMNS = ("operations", "read", "written", "saved")
 
 
@@ -78,25 +80,41 @@ def refuse_unknown(sizes: Mapping[str, object], known: list[str]) -> None:
             raise click.UsageError(f"expected a whole number from 1 for the size {name}, found {value}")
 
 
-def summary(unit: Unit, rows: list[Row], sizes: Mapping[str, Any], known: list[str], dtype: str) -> dict[str, Any]:
-    """The costs as `--json` prints them."""
-    from dslc.cost import BYTES, settle, total
+def parameters(unit: Unit, sizes: Mapping[str, Any], dtype: str, optimizer: p.Instance | None) -> dict[str, Any]:
+    """How many parameters there are, their bytes, and those that an optimiser keeps from step to step."""
+    from dslc.cost import BYTES, settle
 
+    half = dtype in HALF
     count: Any = 0
     width: Any = 0
+    kept: Any = 0
     for path, declaration in unit.params.items():
         size: Any = len(unit.paths(path))
         for n in declaration.tensor.shape:
             size = size * n
+        each = BYTES.get(declaration.tensor.dtype, BYTES[dtype])
         count += size
-        width += size * BYTES.get(declaration.tensor.dtype, BYTES[dtype])
+        width += size * each
+        if optimizer is not None:  # a slot is as long as its parameter; 16-bit ones are updated in a copy of 32 bits
+            kept += size * (len(optimizer.states) + half) * (BYTES["f32"] if half else each)
+    found = {"parameters": plain(settle(count, sizes)), "parameter_bytes": plain(settle(width, sizes))}
+    if optimizer is not None:
+        found |= {"optimizer": optimizer.name, "optimizer_bytes": plain(settle(kept, sizes))}
+    return found
+
+
+def summary(
+    unit: Unit, rows: list[Row], sizes: Mapping[str, Any], known: list[str], dtype: str, optimizer: p.Instance | None
+) -> dict[str, Any]:
+    """The costs as `--json` prints them."""
+    from dslc.cost import total
+
     parts = {
         "forward": [r for r in rows if not r.backward], "backward": [r for r in rows if r.backward], "all": rows,
     }  # fmt: skip
     return {
         "version": JSON_VERSION,
-        "parameters": plain(settle(count, sizes)),
-        "parameter_bytes": plain(settle(width, sizes)),
+        **parameters(unit, sizes, dtype, optimizer),
         "sizes": [name for name in known if name not in sizes],
         "rows": [one_row(row, sizes) for row in rows],
         "total": {name: numbers(total(part), sizes) for name, part in parts.items()},
@@ -151,7 +169,14 @@ def show(report: dict[str, Any]) -> None:
     if not console.is_terminal:
         console = Console(width=200)
     console.print(table)
+    show_parameters(report)
+
+
+def show_parameters(report: dict[str, Any]) -> None:
+    """The lines below a table."""
     click.echo(f"{cell(report['parameters'])} parameters, {cell(report['parameter_bytes'])} bytes")
+    if "optimizer" in report:
+        click.echo(f"{report['optimizer']} keeps {cell(report['optimizer_bytes'])} bytes beside them")
     if report["sizes"]:
         click.echo(f"open sizes: {', '.join(report['sizes'])} (--set {report['sizes'][0]}=64 gives numbers)")
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dslc.cli.cost_report import cell, open_sizes, plain, refuse_unknown, summary
+from dslc.cli.cost_report import cell, open_sizes, parameters, plain, refuse_unknown, show_parameters
 
 if TYPE_CHECKING:
-    from dslc.builder.build import Unit
     from dslc.check import program as p
     from dslc.frontend import Checked
 
@@ -59,7 +58,7 @@ def kernel_report(
     report: dict[str, Any] = {
         "version": 1,
         "backend": "triton",
-        **parameters(unit, sizes, dtype),
+        **parameters(unit, sizes, dtype, program.optimizer if train is not None else None),
         "sizes": [name for name in known if name not in sizes],
         "kernels": [],
         "total": {},
@@ -74,11 +73,6 @@ def kernel_report(
     if resources:
         report["resources"] = needed(text)
     return report
-
-
-def parameters(unit: Unit, sizes: Mapping[str, Any], dtype: str) -> dict[str, Any]:
-    made = summary(unit, [], sizes, [], dtype)
-    return {name: made[name] for name in ("parameters", "parameter_bytes")}
 
 
 def sum_of(costs: list[Any]) -> Any:
@@ -164,9 +158,7 @@ def show_kernels(report: dict[str, Any]) -> None:
         console.print(resource_table(report["resources"]))
     for function, total in report["total"].items():
         click.echo(f"{function}: {cell(total['launches'])} launches, {cell(total['buffers'])} bytes of buffers")
-    click.echo(f"{cell(report['parameters'])} parameters, {cell(report['parameter_bytes'])} bytes")
-    if report["sizes"]:
-        click.echo(f"open sizes: {', '.join(report['sizes'])} (--set {report['sizes'][0]}=64 gives numbers)")
+    show_parameters(report)
 
 
 def number(value: int | float | str | None) -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dslc.cli.cost_report import cell, open_sizes, plain, refuse_unknown
-from dslc.cli.kernel_cost import number, numbers, parameters, sum_of
+from dslc.cli.cost_report import cell, open_sizes, parameters, plain, refuse_unknown, show_parameters
+from dslc.cli.kernel_cost import number, numbers, sum_of
 
 if TYPE_CHECKING:
     from dslc.check import program as p
@@ -49,7 +49,7 @@ def schedule_report(
     return {
         "version": 1,
         "backend": "c",
-        **parameters(unit, sizes, dtype),
+        **parameters(unit, sizes, dtype, program.optimizer if train is not None else None),
         "sizes": [name for name in known if name not in sizes],
         "steps": steps,
         "total": {function: {**total, "workspace": plain(workspace)}},
@@ -84,6 +84,4 @@ def show_schedule(report: dict[str, Any]) -> None:
     console.print(table)
     for function, total in report["total"].items():
         click.echo(f"{function}: {cell(total['workspace'])} bytes of values in its workspace")
-    click.echo(f"{cell(report['parameters'])} parameters, {cell(report['parameter_bytes'])} bytes")
-    if report["sizes"]:
-        click.echo(f"open sizes: {', '.join(report['sizes'])} (--set {report['sizes'][0]}=64 gives numbers)")
+    show_parameters(report)
