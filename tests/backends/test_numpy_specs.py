@@ -137,7 +137,7 @@ def test_gradients_that_are_views_update_their_parameters(tmp_path: Path) -> Non
 
     def transposed(*arguments: Any, **options: Any) -> Any:
         loss, grads, *rest = real(*arguments, **options)
-        return loss, {name: np.asfortranarray(g) for name, g in grads.items()}, *rest
+        return loss, {name: np.array(g, order="F") for name, g in grads.items()}, *rest
 
     updated = []
     for function in (real, transposed):
