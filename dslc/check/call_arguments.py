@@ -228,6 +228,18 @@ def function_argument(
     return val.function
 
 
+def function_setting(
+    checker: Checker, defined: Defined, formal: t.Formal, kind: str, value: object
+) -> FunctionValue | Shared | None:
+    """A function or layer that is named from outside of the spec, as in `--set act=relu`."""
+    frame = Frame(checker, defined.file, "fn", Instance(defined.node.name, "fn", span=defined.node.span))
+    if not isinstance(value, str):
+        found, expected = f"the value {value!r}", _kind_words(kind)
+        frame.report(kinds.ARGUMENT_KIND(Label(formal.span), name=formal.name, expected=expected, found=found))
+        return None
+    return function_argument(Scope(frame), Given(t.Name(value, span=formal.span)), kind, formal)
+
+
 def default_value(checker: Checker, defined: Defined, formal: t.Formal) -> Val | Static | FunctionValue | Shared | None:
     """The default of an argument, evaluated where it is written."""
     assert formal.default is not None

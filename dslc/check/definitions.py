@@ -226,6 +226,11 @@ def own_statics(
             if setting is None:
                 return None
             statics[formal.name] = setting
+        elif formal.name in settings and kind in ("fn", "layer"):
+            function = call_arguments.function_setting(checker, defined, formal, kind, settings[formal.name])
+            if function is None:
+                return None
+            statics[formal.name] = function
         elif kind == "tensor":
             continue
         elif formal.default is not None and kind not in ("scalar",):
