@@ -195,7 +195,7 @@ class _Printer:
             self.taken[key] += 1
             number = f"({self.taken[key]})" if self.taken[key] > 1 or not name else ""
             above = (rf"\mathrm{{{layer}}}" if layer else "") + number
-            self.symbols[first] = _symbol(last or "z") + (f"^{{{above}}}" if above else "")
+            self.symbols[first] = _symbol(last or "z", primes=False) + (f"^{{{above}}}" if above else "")
         return self.symbols[first], adjoint is not None
 
     # ---- formulas
@@ -409,16 +409,18 @@ def _base(text: Text) -> str:
     return f"{{{text.text}}}" if "^" in text.text else text.text
 
 
-def _symbol(name: str) -> str:
-    """A name as mathematics writes it.
+def _symbol(name: str, primes: bool = True) -> str:
+    """A name as mathematics writes it; an index `i2` is a second i, a value that a spec calls `W2` has that name.
 
-    >>> [_symbol(x) for x in ("x", "mu", "h10", "logits_part")]
-    ['x', '\\\\mu', '\\\\mathit{h10}', '\\\\mathit{logits\\\\_part}']
+    >>> [_symbol(x) for x in ("x", "mu", "i2", "h10", "logits_part")]
+    ['x', '\\\\mu', "i'", '\\\\mathit{h10}', '\\\\mathit{logits\\\\_part}']
+    >>> _symbol("W2", primes=False)
+    '\\\\mathit{W2}'
     """
     if name in GREEK:
         return f"\\{name}"
     letter, number = name[:1], name[1:]
-    if number.isdigit() and number in ("2", "3", "4"):
+    if primes and number in ("2", "3", "4"):
         return letter + "'" * (int(number) - 1)
     return name if len(name.rstrip("'")) == 1 else rf"\mathit{{{_escaped(name)}}}"
 
