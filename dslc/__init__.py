@@ -16,10 +16,11 @@ if (_CHECKOUT / "grammar" / "dslc.lark").is_file() and not (Path(__file__).paren
 if TYPE_CHECKING:
     from dslc.compiler import compile_module as compile  # noqa: F401
     from dslc.frontend import check_file as check  # noqa: F401
+    from dslc.weights.trees import flat, nested  # noqa: F401
 
 
 def __getattr__(name: str) -> Any:
-    """`dslc.compile` and `dslc.check` are imported when they are first used, so that `import dslc` is quick."""
+    """The functions of `dslc` are imported when they are first used, so that `import dslc` is quick."""
     if name == "compile":
         from dslc.compiler import compile_module
 
@@ -28,4 +29,8 @@ def __getattr__(name: str) -> Any:
         from dslc.frontend import check_file
 
         return check_file
+    if name in ("flat", "nested"):
+        from dslc.weights import trees
+
+        return getattr(trees, name)
     raise AttributeError(f"module 'dslc' has no attribute {name!r}")
