@@ -19,6 +19,7 @@ from completeness import LOGICAL, WHOLE, missing
 from dslc.backends.c.runtime import closure, used
 from dslc.backends.numpy import runtime
 from dslc.backends.numpy.names import HELPERS
+from marks import rows
 from samples import load
 
 from dslc.compiler import compile_text
@@ -80,6 +81,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return load("\n".join(lines), tmp_path_factory.mktemp("texts"), "texts")
 
 
+@rows("A02", "A28")
 @pytest.mark.parametrize("name", NAMES)
 def test_no_field_of_a_record_is_missing(name: str) -> None:
     assert missing(RECORDS[name]) == []

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import test_catalogue_algebra as algebra
+import test_catalogue_differentiation as differentiation
 import test_catalogue_library as library
 import test_catalogue_losses as losses
 import test_catalogue_units as units
@@ -26,6 +27,7 @@ TABLES = {
     "probability": losses.PROBABILITY,
     "algebra": algebra.ALGEBRA,
     "derivatives": algebra.DERIVATIVES,
+    "primitives": differentiation.PRIMITIVES,
     "closed forms": library.CLOSED_FORMS,
     "densities": library.DENSITIES,
     "calibration": library.DECISIONS,
