@@ -108,13 +108,12 @@ def python_text(
     """The text of NAME.py; with the text of the C file in it, it needs no file beside it."""
     text = ModuleText(program.model.name, source, FLOATS[dtype], dtype)
     shell = Shell(program, interface, text, hidden_names(program, interface))
-    blocks, costs, unit = model_functions(shell)
+    blocks, costs, unit, tables = model_functions(shell)
     blocks += training_functions(shell, unit)
     blocks += step_functions(shell)
     forward = shell.entry("forward")
     blocks += module_parts(shell, forward is not None and forward.seed)
     save = (SAVE_WITH_STATE if unit.states else SAVE).replace("FLOAT", "DTYPE")
-    tables = [parameter_table(text, unit), init_function(text, unit)]
     blocks = [*tables, *blocks, save, manifest(costs)]
     if any("narrow(" in block or "narrow_of_module(" in block for block in blocks):
         blocks.append(NARROW)
@@ -148,24 +147,27 @@ def hidden_names(program: Program, interface: Interface) -> set[str]:
     return taken & (GLOBALS | {f"c_{x.name}" for x in interface.entries})
 
 
-def model_functions(shell: Shell) -> tuple[list[str], dict[str, str], Unit]:
-    """The functions of the model and of its loss, what they cost, and the program whose parameters the module has."""
+def model_functions(shell: Shell) -> tuple[list[str], dict[str, str], Unit, list[str]]:
+    """The functions of the model and of its loss, what they cost, the program whose parameters the module has, and
+    these as tables with `init`."""
     program, precision = shell.program, shell.text.precision
     blocks, costs = [], {}
     with program.forward.open() as lowered:
         unit = lowered.unit
         costs["forward"] = manifest_entry(lowered, precision)
+        tables = [parameter_table(shell.text, unit), init_function(shell.text, unit)]
     if (entry := shell.entry("forward")) is not None:
         blocks.append(forward_function(shell, entry, program.forward))
     if program.gradient is not None and (entry := shell.entry("loss_grad_metrics")) is not None:
         with program.gradient.open() as lowered:
             unit = lowered.unit
             costs["loss_grad_metrics"] = manifest_entry(lowered, precision)
+            tables = [parameter_table(shell.text, unit), init_function(shell.text, unit)]
         blocks += gradient_functions(shell, entry, program.gradient)
         shell.text.random = entry.seed
     if program.evaluation is not None and (entry := shell.entry("evaluate")) is not None:
         blocks.append(evaluation_function(shell, entry, program.evaluation))
-    return blocks, costs, unit
+    return blocks, costs, unit, tables
 
 
 def training_functions(shell: Shell, unit: Unit) -> list[str]:

@@ -84,6 +84,8 @@ def simpler(s: ir.Op) -> ir.Scalar:
                 return a
             if _is(a, 0.0) and s.name == "+" and b.dtype == s.dtype:
                 return b
+        case "^" if _is(s.args[1], 0.0):
+            return ir.const(1.0, s.dtype)
         case "select" if _is_zero_at_zero(s):
             return s.args[1]
         case "sqrt":

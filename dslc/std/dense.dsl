@@ -33,6 +33,14 @@ layer dropout(x: [...], p = 0.5) -> y: [...]:
     inference:
         y = x
 
+# Dropout without the scale (section 9.3.1): keeps each entry with probability `keep` in training, and is its own
+# expectation, keep * x, at inference.
+layer expected_dropout(x: [...], keep = 0.5) -> y: [...]:
+    training:
+        y[...] = x[...] * bernoulli[...](keep)
+    inference:
+        y = keep * x
+
 # Dropout of whole channels: one draw for each example and channel.
 layer channel_dropout(x: [N, ..., C], p = 0.5) -> y: [N, ..., C]:
     training:

@@ -15,20 +15,37 @@ layer rms_norm(x: [..., E], eps = 1e-6) -> y: [..., E]:
     square_mean[...] = mean[e](x[..., e]^2)
     y[..., e] = scale[e] * x[..., e] / sqrt(square_mean[...] + eps)
 
-# Over all axes but the last, so over the batch; at inference by running statistics.
-layer batch_norm(x: [..., C], momentum = 0.9, eps = 1e-5) -> y: [..., C]:
+# Over all axes but the last, so over the batch (section 9.3.2: the columns of a matrix; the channels of images). What
+# inference divides by depends on `statistics`: "running" for exponential averages of what training has seen, "dataset"
+# for the mean and the variance of all that it has seen since its states began, so that one more pass over the data
+# with trained weights gives those of the data set, and "fixed" for states that training uses, too, and leaves alone.
+layer batch_norm(x: [..., C], momentum = 0.9, eps = 1e-5, statistics = "running") -> y: [..., C]:
     param scale: [C] ~ ones
     param shift: [C] ~ zeros
     state running_mean: [C] = 0
     state running_var: [C] = 1
-    training:
-        mu[c] = mean[...](x[..., c])
-        variance[c] = mean[...]((x[..., c] - mu[c])^2)
-        running_mean <- momentum * running_mean + (1 - momentum) * mu
-        running_var <- momentum * running_var + (1 - momentum) * variance
-    inference:
+    if statistics == "fixed":
         mu = running_mean
         variance = running_var
+    else:
+        if statistics == "dataset":
+            state count: [C] = 0
+        training:
+            mu[c] = mean[...](x[..., c])
+            variance[c] = mean[...]((x[..., c] - mu[c])^2)
+            if statistics == "dataset":
+                seen[c] = sum[...](x[..., c]^0)
+                count <- count + seen
+                share = seen / count
+                between = share * (1 - share) * (mu - running_mean)^2
+                running_var <- (1 - share) * running_var + share * variance + between
+                running_mean <- (1 - share) * running_mean + share * mu
+            else:
+                running_mean <- momentum * running_mean + (1 - momentum) * mu
+                running_var <- momentum * running_var + (1 - momentum) * variance
+        inference:
+            mu = running_mean
+            variance = running_var
     y[..., c] = scale[c] * (x[..., c] - mu[c]) / sqrt(variance[c] + eps) + shift[c]
 
 # Over the positions of each example and channel.
@@ -40,11 +57,20 @@ layer instance_norm(x: [N, ..., C], eps = 1e-5) -> y: [N, ..., C]:
     y[n, ..., c] = scale[c] * (x[n, ..., c] - mu[n, c]) / sqrt(variance[n, c] + eps) + shift[c]
 
 # Over the positions of each example and the channels of a group.
-layer group_norm(x: [N, H, W, C], groups: int, eps = 1e-5) -> y: [N, H, W, C] where C % groups == 0:
+layer group_norm(x: [N, ..., C], groups: int, eps = 1e-5) -> y: [N, ..., C] where C % groups == 0:
     param scale: [C] ~ ones
     param shift: [C] ~ zeros
-    z[n, h, w, g, k] = x[n, h, w, (g k)] where g = groups
-    mu[n, g] = mean[h, w, k](z[n, h, w, g, k])
-    variance[n, g] = mean[h, w, k]((z[n, h, w, g, k] - mu[n, g])^2)
-    u[n, h, w, (g k)] = (z[n, h, w, g, k] - mu[n, g]) / sqrt(variance[n, g] + eps)
-    y[n, h, w, c] = scale[c] * u[n, h, w, c] + shift[c]
+    z[n, ..., g, k] = x[n, ..., (g k)] where g = groups
+    mu[n, g] = mean[..., k](z[n, ..., g, k])
+    variance[n, g] = mean[..., k]((z[n, ..., g, k] - mu[n, g])^2)
+    u[n, ..., (g k)] = (z[n, ..., g, k] - mu[n, g]) / sqrt(variance[n, g] + eps)
+    y[n, ..., c] = scale[c] * u[n, ..., c] + shift[c]
+
+# Over all of each example, with a scale and a shift for each of its entries (section 9.3.3, variant A of layer
+# normalisation). Statistics over any other axes are `standardize` with those axes in its brackets.
+layer example_norm(x: [N, ..., C], eps = 1e-5) -> y: [N, ..., C]:
+    param scale: [..., C] ~ ones
+    param shift: [..., C] ~ zeros
+    mu[n] = mean[..., c](x[n, ..., c])
+    variance[n] = mean[..., c]((x[n, ..., c] - mu[n])^2)
+    y[n, ..., c] = scale[..., c] * (x[n, ..., c] - mu[n]) / sqrt(variance[n] + eps) + shift[..., c]

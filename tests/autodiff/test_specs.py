@@ -27,11 +27,12 @@ SETTINGS: dict[str, dict[str, object]] = {
     "vit": {"side": 8, "width": 16, "depth": 2},
     "metaformer": {"side": 8, "width": 16},
     "mixer": {"side": 8, "width": 16},
+    "resnet50": {"width": 4, "b": 2, "c": 2, "d": 1, "e": 1, "classes": 5},
 }
 #: sizes that only the data know; all others are 3
 SIZES = {"T": 5, "S": 4, "H": 8, "W": 8, "V": 4, "M": 7}
 #: many maxima and rectifiers: only a small step stays on one side of all kinks
-SMALL_STEP = {"cnn", "resnet", "finetune", "multiview"}
+SMALL_STEP = {"cnn", "resnet", "resnet50", "finetune", "multiview"}
 
 
 def data(program: Unit, rng: np.random.Generator, **known: int) -> dict[str, Any]:

@@ -22,7 +22,10 @@ SPECS = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "specs").glob("*/
 #: random draws are float32
 ROUNDED = {"augmented", "mc_dropout", "flow"}
 #: what is too large for a quick test, made narrower
-SETTINGS: dict[str, dict[str, object]] = {"gpt12": {"vocabulary": 7, "context": 64, "width": 4, "heads": 2}}
+SETTINGS: dict[str, dict[str, object]] = {
+    "gpt12": {"vocabulary": 7, "context": 64, "width": 4, "heads": 2},
+    "resnet50": {"width": 4, "b": 2, "c": 2, "d": 1, "e": 1, "classes": 5},
+}
 
 
 @pytest.mark.wide(3)
@@ -137,7 +140,7 @@ def test_gradients_that_are_views_update_their_parameters(tmp_path: Path) -> Non
 
     def transposed(*arguments: Any, **options: Any) -> Any:
         loss, grads, *rest = real(*arguments, **options)
-        return loss, {name: np.asfortranarray(g) for name, g in grads.items()}, *rest
+        return loss, {name: np.array(g, order="F") for name, g in grads.items()}, *rest
 
     updated = []
     for function in (real, transposed):

@@ -28,6 +28,7 @@ SETTINGS: dict[str, dict[str, object]] = {
     "vit": {"side": 8, "width": 16, "depth": 2},
     "metaformer": {"side": 8, "width": 16},
     "mixer": {"side": 8, "width": 16},
+    "resnet50": {"width": 4, "b": 2, "c": 2, "d": 1, "e": 1, "classes": 5},
 }
 #: sizes that only the data know; all others are 3
 SIZES = {"T": 5, "S": 4, "H": 8, "W": 8, "V": 6, "M": 7}

@@ -8,6 +8,7 @@ from dslc.frontend import check_text
 from dslc.ir import nodes as ir
 from dslc.passes.deviations import drop_deviations, is_deviation
 from dslc.passes.factors import gathered
+from dslc.passes.simplify import simplify
 from dslc.passes.transform import everything
 from dslc.sizes import symbol
 
@@ -100,6 +101,12 @@ def test_the_gradient_of_relu_reads_its_result_alone() -> None:
         (read, _) = test.args
         assert isinstance(read, ir.Read) and isinstance(read.tensor, ir.Comp)
         assert isinstance(read.tensor.body, ir.Op) and read.tensor.body.name == "relu"
+
+
+def test_the_power_of_nothing_counts_entries() -> None:
+    counted = ir.comp((), of("^", ir.read(X, (ir.plain(0), ir.plain(1))), ir.const(0.0, "float")), "sum", (N, 8))
+    found = simplify({"count": counted})["count"]
+    assert isinstance(found, ir.Comp) and (found.op, found.reduced) == (None, ())
 
 
 def test_factors_with_few_variables_meet_first() -> None:

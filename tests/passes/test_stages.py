@@ -21,7 +21,7 @@ SPECS = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "specs").glob("*/
 QUICK = {
     "logistic", "mlp", "maxout", "cnn", "gru", "gcn", "gat", "lru", "aft", "mixer", "hessian",
 }  # fmt: skip
-LARGE = {"gpt12"}
+LARGE = {"gpt12", "resnet50"}
 
 
 def check(path: str) -> None:

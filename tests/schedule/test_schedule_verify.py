@@ -61,8 +61,10 @@ def test_the_schedule_of_a_spec_is_sound(name: str) -> None:
 def test_the_schedule_of_a_step_is_sound(name: str) -> None:
     checked = check_file(ROOT / "specs" / f"{name}.dsl")
     with ir.compilation():
-        made = pipeline.stepping(choose(checked)[0])
-        for parts in (start_parts(made, Types("f32"), prepared), step_parts(made, Types("f32"), prepared)):
+        model, _ = choose(checked)
+        made = pipeline.stepping(model)
+        types = Types("f32")
+        for parts in (start_parts(made, model, types, prepared), step_parts(made, model, types, prepared)):
             steps = scheduled([*parts.outputs.values()])
             plan = planned(steps, parts.outputs, parts.histories)
             verify(steps, plan)

@@ -23,7 +23,10 @@ from dslc.meaning.interpret import Interpreter
 
 ROOT = Path(__file__).parents[3]
 #: what is too large for a quick test, made narrower
-SETTINGS: dict[str, dict[str, object]] = {"gpt12": {"vocabulary": 7, "context": 64, "width": 4, "heads": 2}}
+SETTINGS: dict[str, dict[str, object]] = {
+    "gpt12": {"vocabulary": 7, "context": 64, "width": 4, "heads": 2},
+    "resnet50": {"width": 4, "b": 1, "c": 2, "d": 1, "e": 1, "basic": True, "classes": 5},
+}
 SPECS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("specs/*/*.dsl"))
 #: the flags of a C module with less optimisation, which takes half the time to compile
 QUICK = "-O1 -march=native -fopenmp-simd -fno-math-errno -fno-trapping-math -ffp-contract=fast"

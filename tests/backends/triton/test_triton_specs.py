@@ -24,7 +24,10 @@ NARROW = {
     "blocks": 1, "side": 8, "states": 4, "rounds": 2, "steps": 5, "draws": 3, "latents": 3,
 }  # fmt: skip
 #: of these specs, whose axes are long for the interpreter
-NARROWER = {"fft_conv": {"width": 2}, "convnext": {"width": 4}}
+NARROWER: dict[str, dict[str, object]] = {
+    "fft_conv": {"width": 2}, "convnext": {"width": 4},
+    "resnet50": {"width": 4, "b": 2, "c": 2, "d": 1, "e": 1, "classes": 5},
+}  # fmt: skip
 #: quick ones, outputs and gradients only: every kind of kernel at least once
 QUICK = {
     "mlp/mlp": 3, "mlp/half": 3, "mlp/kan": 3, "mlp/mc_dropout": 5,
