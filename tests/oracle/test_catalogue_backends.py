@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import test_catalogue_algebra as algebra
 import test_catalogue_differentiation as differentiation
+import test_catalogue_first as first
 import test_catalogue_library as library
 import test_catalogue_losses as losses
 import test_catalogue_units as units
@@ -28,6 +29,8 @@ TABLES = {
     "algebra": algebra.ALGEBRA,
     "derivatives": algebra.DERIVATIVES,
     "primitives": differentiation.PRIMITIVES,
+    "equations": first.EQUATIONS,
+    "boxes": first.BOXES,
     "closed forms": library.CLOSED_FORMS,
     "densities": library.DENSITIES,
     "calibration": library.DECISIONS,
