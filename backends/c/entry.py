@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from dslc.backends.c.calls import call_lines, pieces
 from dslc.backends.c.checks import WORKSPACE, Checks
-from dslc.backends.c.gathered import ROWS, GatheredText
+from dslc.backends.c.gathered import GatheredText
 from dslc.backends.c.interface import Entry, Field
 from dslc.backends.c.kernel import Kernel
 from dslc.backends.c.products import ProductText
-from dslc.backends.c.region import COLUMNS, FEW_ROWS, WORTH, region_lines
+from dslc.backends.c.region import COLUMNS, FEW_ROWS, PRODUCT_ROWS, WORTH, region_lines
 from dslc.backends.c.text import Names, Types, broken, factor, identifier
 
 from dslc.ir import nodes as ir
@@ -24,6 +24,8 @@ from dslc.sizes import Size, Symbol, estimate
 
 #: columns of a matrix that are packed at once: a multiple of those of a panel
 PANELS = 128
+#: a thread takes at least so many rows of a product
+GRAIN = 64
 
 
 @dataclass(frozen=True)
@@ -327,10 +329,19 @@ class EntryText:
 
     def rows(self, region: Region) -> int:
         """Rows that a region takes at once."""
+        grain = self.grain(region)
+        return PRODUCT_ROWS if grain == GRAIN and self.multiplies_rows(region) else grain
+
+    def multiplies_rows(self, region: Region) -> bool:
+        """Are the rows of a region those of a matrix product?"""
+        return any(isinstance(x, Product | Gathered) and x.rows + 1 == region.depth for x in region.items)
+
+    def grain(self, region: Region) -> int:
+        """How many rows a thread takes at least."""
         if any(not isinstance(x, Product | Gathered) and x.kind == "columns" for x in region.items):
             return COLUMNS
-        if any(isinstance(x, Product | Gathered) and x.rows + 1 == region.depth for x in region.items):
-            return ROWS
+        if self.multiplies_rows(region):
+            return GRAIN
         if any(isinstance(x, Product | Gathered) for x in region.items):
             return 1
         return max(1, int(WORTH // self.work(region)))
@@ -376,7 +387,7 @@ class EntryText:
         for title, extent in self.before:
             kernel.line(f"parallel({title}, &f, {kernel.size(extent)}, 1);")
         pieces = kernel.size(math.prod(region.sizes))
-        kernel.line(f"parallel({name}, &f, {pieces}, {self.rows(region)});")
+        kernel.line(f"parallel({name}, &f, {pieces}, {self.grain(region)});")
 
     def packed(
         self, kernel: Kernel, product: ProductText, b: str, N: str, K: str, bk: str, bj: str, suffix: str

@@ -18,6 +18,8 @@ from dslc.schedule.form import Gathered, Item, Pass, Product, Region
 
 #: products with at least so many rows have packed matrices
 FEW_ROWS = 48
+#: rows that a matrix product takes at once
+PRODUCT_ROWS = 128
 #: about so many entries are worth waking a thread for
 WORTH = 8192
 #: columns that a thread sums up

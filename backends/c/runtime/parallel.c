@@ -160,7 +160,7 @@ static void parallel(void (*f)(void *context, long begin, long end), void *conte
         for (int i = 0; i < pool.team; i++) {
             long begin = grains / pool.team * i + grains % pool.team * i / pool.team;
             long end = grains / pool.team * (i + 1) + grains % pool.team * (i + 1) / pool.team;
-            pool.share[i].end = end, pool.share[i].step = (end - begin + 7) / 8;
+            pool.share[i].end = end, pool.share[i].step = end - begin > 16 ? (end - begin + 7) / 8 : 2;
             atomic_store_explicit(&pool.share[i].next, begin, memory_order_relaxed);
         }
         atomic_fetch_add(&pool.phase, 1);

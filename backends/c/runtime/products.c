@@ -53,22 +53,26 @@ typedef struct {
 } factor_real;
 
 // A tile of C, m <= rows times n <= columns: A B, or C + A B. B has rows without gaps, which are read in whole vectors.
-INLINE void tile_real(const int rows, const int vectors, long m, long n, long K, long Q, factor_real A, factor_real B,
-                      real *C, long ci, int accumulate) {
-    enum { V = LANES_real };
-    vector_real s[TILE_ROWS][8] = {0};
-    long row[TILE_ROWS];
-    UNROLL for (int i = 0; i < rows; i++) row[i] = (i < m ? i : m - 1) * A.di; // a row too many repeats the last
+// The rows of A have no gaps; or A is upright: its columns have none, and are `rows` long whatever m is.
+INLINE void tile_real(const int rows, const int vectors, const int upright, long m, long n, long K, long Q,
+                      factor_real A, factor_real B, real *C, long ci, int accumulate) {
+    enum { V = LANES_real, LINE = 64 / sizeof(real), AHEAD = 16 };
+    vector_real s[TILE_ROWS][TILE_VECTORS] = {0};
     UNROLL for (int i = 0; i < rows; i++)
         if (accumulate && i < m)
             UNROLL for (int j = 0; j < vectors; j++) s[i][j] = load_real(C + i * ci + j * V, n - j * V);
     for (long q = 0; q < Q; q++) {
-        const real *a = A.p + q * A.dq, *b = B.p + q * B.dq;
-        for (long k = 0; k < K; k++, a += A.dk, b += B.dk) {
-            vector_real t[8]; // B first, then row by row: the other order runs out of registers on AVX2
+        const real *a[TILE_ROWS], *b = B.p + q * B.dq, *column = A.p + q * A.dq;
+        UNROLL for (int i = 0; i < rows; i++) a[i] = column + (i < m ? i : m - 1) * A.di; // a row too many is the last
+        for (long k = 0; k < K; k++, b += B.dk, column += A.dk) {
+            vector_real t[TILE_VECTORS]; // B first, then row by row: the other order runs out of registers on AVX2
+            UNROLL for (int j = 0; j < vectors; j++)
+                if (j * V % LINE == 0) __builtin_prefetch(b + AHEAD * B.dk + j * V); // may lie on the next page
             UNROLL for (int j = 0; j < vectors; j++) t[j] = *(const vector_at_real *)(b + j * V);
-            UNROLL for (int i = 0; i < rows; i++)
-                UNROLL for (int j = 0; j < vectors; j++) s[i][j] += a[row[i]] * t[j];
+            UNROLL for (int i = 0; i < rows; i++) {
+                const real factor = upright ? column[i] : a[i][k];
+                UNROLL for (int j = 0; j < vectors; j++) s[i][j] += factor * t[j];
+            }
         }
     }
     UNROLL for (int i = 0; i < rows; i++)
@@ -76,13 +80,18 @@ INLINE void tile_real(const int rows, const int vectors, long m, long n, long K,
             UNROLL for (int j = 0; j < vectors; j++) store_real(C + i * ci + j * V, s[i][j], n - j * V);
 }
 
-// A panel of C: n <= TILE_COLUMNS columns, any number of rows.
+// A panel of C: n <= TILE_COLUMNS columns, any number of rows. Where A is upright, A.di leads to the next tile.
 static __attribute__((noinline)) void panel_real(long M, long n, long K, long Q, factor_real A, factor_real B, real *C,
                                                  long ci, int accumulate) {
-    for (; M > 0; M -= TILE_ROWS, A.p += TILE_ROWS * A.di, C += TILE_ROWS * ci)
-        if (n <= LANES_real) tile_real(TILE_ROWS, 1, M, n, K, Q, A, B, C, ci, accumulate);
-        else if (M <= TILE_ROWS / 2) tile_real(TILE_ROWS / 2, TILE_VECTORS, M, n, K, Q, A, B, C, ci, accumulate);
-        else tile_real(TILE_ROWS, TILE_VECTORS, M, n, K, Q, A, B, C, ci, accumulate);
+    enum { R = TILE_ROWS };
+    const long far = A.dk == 1 ? R * A.di : A.di;
+    for (; M > 0; M -= R, A.p += far, C += R * ci)
+        if (A.dk == 1) {
+            if (n <= LANES_real) tile_real(R, 1, 0, M, n, K, Q, A, B, C, ci, accumulate);
+            else if (M <= R / 2) tile_real(R / 2, TILE_VECTORS, 0, M, n, K, Q, A, B, C, ci, accumulate);
+            else tile_real(R, TILE_VECTORS, 0, M, n, K, Q, A, B, C, ci, accumulate);
+        } else if (n <= LANES_real) tile_real(R, 1, 1, M, n, K, Q, A, B, C, ci, accumulate);
+        else tile_real(R, TILE_VECTORS, 1, M, n, K, Q, A, B, C, ci, accumulate);
 }
 
 // A panel whose last vectors would end behind B: the rows of B that are so close to its end are copied.
@@ -126,26 +135,6 @@ static void packed_panels_real(long M, long N, long K, factor_real A, const real
         long n = N < COLUMNS ? N : COLUMNS, width = n > V ? COLUMNS : V;
         panel_real(M, n, K, 1, A, (factor_real){packed + k * width, 0, width, 0}, C, ci, accumulate);
     }
-}
-
-// Both where a row of A is a column in memory: A is copied in blocks that fit into the first cache. A packed B has
-// `rows` rows, else this is 0.
-static void transposed_real(long M, long N, long K, factor_real A, factor_real B, long rows, real *C, long ci,
-                            int accumulate) {
-    enum { WIDTH = 4 * TILE_ROWS, DEPTH = 1024 / sizeof(real) };
-    real block[DEPTH * WIDTH] __attribute__((aligned(64)));
-    for (long k = 0; k < K; k += DEPTH, accumulate = 1)
-        for (long i = 0; i < M; i += WIDTH) {
-            long depth = K - k < DEPTH ? K - k : DEPTH, width = M - i < WIDTH ? M - i : WIDTH;
-            for (long r = 0; r < depth; r++) {
-                const real *from = A.p + (k + r) * A.dk + i;
-                if (width == WIDTH) memcpy(block + r * WIDTH, from, WIDTH * sizeof(real));
-                else for (long c = 0; c < width; c++) block[r * WIDTH + c] = from[c];
-            }
-            factor_real a = {block, 1, WIDTH, 0}, b = {B.p + k * B.dk, 0, B.dk, 0};
-            if (rows) packed_panels_real(width, N, depth, a, B.p, rows, k, C + i * ci, ci, accumulate);
-            else panels_real(width, N, depth, 1, a, b, C + i * ci, ci, accumulate);
-        }
 }
 
 // The numbers of two vectors in turn, a0 b0 a1 b1 ...: those of the lower halves, and those of the upper halves.
@@ -221,7 +210,7 @@ INLINE int gemm_wants_pack_real(long N, long K) {
 
 // All panels of such a B, copied in pieces that fit into the first cache.
 static void copied_panels_real(long M, long N, long K, factor_real A, factor_real B, real *C, long ci, int accumulate) {
-    enum { DEPTH = 192, COLUMNS = TILE_COLUMNS_real };
+    enum { DEPTH = 1024 / sizeof(real), COLUMNS = TILE_COLUMNS_real };
     real block[DEPTH * COLUMNS] __attribute__((aligned(64)));
     for (long k = 0; k < K; k += DEPTH, accumulate = 1)
         for (long j = 0; j < N; j += COLUMNS) {
@@ -232,16 +221,68 @@ static void copied_panels_real(long M, long N, long K, factor_real A, factor_rea
         }
 }
 
-// One to three rows: eight vectors of a row of B at a time, so that B is read in long pieces.
+// Products with an A whose rows have gaps: pieces of it are copied to tiles that stay in the second cache. A packed B
+// has `rows` rows, else this is 0.
+static void upright_real(long M, long N, long K, factor_real A, factor_real B, long rows, real *C, long ci,
+                         int accumulate) {
+    enum { WIDTH = 16 * TILE_ROWS, DEPTH = 1024 / sizeof(real), R = TILE_ROWS };
+    real block[DEPTH * WIDTH] __attribute__((aligned(64)));
+    for (long k = 0; k < K; k += DEPTH, accumulate = 1)
+        for (long i = 0; i < M; i += WIDTH) {
+            long depth = K - k < DEPTH ? K - k : DEPTH, width = M - i < WIDTH ? M - i : WIDTH;
+            for (long r = 0; r < depth; r++)
+                for (long c = 0; c < width; c += R) {
+                    const real *from = A.p + (k + r) * A.dk + (i + c) * A.di;
+                    real *to = block + (c / R * depth + r) * R;
+                    if (c + R <= width && A.di == 1) memcpy(to, from, R * sizeof(real));
+                    else for (long t = 0; t < R; t++) to[t] = c + t < width ? from[t * A.di] : 0;
+                }
+            factor_real a = {block, depth * R, R, 0}, b = {B.p + k * B.dk, 0, B.dk, 0};
+            real *c = C + i * ci;
+            if (rows) packed_panels_real(width, N, depth, a, B.p, rows, k, c, ci, accumulate);
+            else if (width >= 48 && B.dk * sizeof(real) % 4096 == 0) // its rows fall onto each other in a cache
+                copied_panels_real(width, N, depth, a, b, c, ci, accumulate);
+            else panels_real(width, N, depth, 1, a, b, c, ci, accumulate);
+        }
+}
+
+// Add to `rows` rows of C the products of `depth` columns of A and rows of B, which are read from end to end.
+INLINE void few_real(const int rows, const int depth, long N, factor_real A, factor_real B, real *C, long ci) {
+    enum { V = LANES_real };
+    real a[3][8];
+    UNROLL for (int i = 0; i < rows; i++)
+        UNROLL for (int k = 0; k < depth; k++) a[i][k] = A.p[i * A.di + k * A.dk];
+    for (long j = 0; j + V <= N; j += V) {
+        vector_real s[3];
+        UNROLL for (int i = 0; i < rows; i++) s[i] = *(const vector_at_real *)(C + i * ci + j);
+        UNROLL for (int k = 0; k < depth; k++) {
+            vector_real t = *(const vector_at_real *)(B.p + k * B.dk + j);
+            UNROLL for (int i = 0; i < rows; i++) s[i] += a[i][k] * t;
+        }
+        UNROLL for (int i = 0; i < rows; i++) *(vector_at_real *)(C + i * ci + j) = s[i];
+    }
+    for (long j = N / V * V, n = N - j; n > 0; n = 0)
+        UNROLL for (int i = 0; i < rows; i++) {
+            vector_real s = load_real(C + i * ci + j, n);
+            UNROLL for (int k = 0; k < depth; k++) s += a[i][k] * load_real(B.p + k * B.dk + j, n);
+            store_real(C + i * ci + j, s, n);
+        }
+}
+
+// One to three rows of C: B is read once, from its first row to its last.
 static __attribute__((noinline)) void few_rows_real(long M, long N, long K, long Q, factor_real A, factor_real B,
                                                     real *C, long ci, int accumulate) {
-    enum { WIDE = 8 * LANES_real };
-    for (; N >= WIDE; N -= WIDE, B.p += WIDE, C += WIDE)
-        for (long i = 0; i < M; i++) {
-            factor_real a = {A.p + i * A.di, 0, A.dk, A.dq};
-            tile_real(1, 8, 1, WIDE, K, Q, a, B, C + i * ci, ci, accumulate);
-        }
-    panels_real(M, N, K, Q, A, B, C, ci, accumulate);
+    for (long i = 0; i < M && !accumulate; i++) memset(C + i * ci, 0, N * sizeof(real));
+    for (long q = 0; q < Q; q++) {
+        factor_real a = {A.p + q * A.dq, A.di, A.dk, 0}, b = {B.p + q * B.dq, 0, B.dk, 0};
+        long k = 0;
+        for (; M == 1 && k + 8 <= K; k += 8, a.p += 8 * a.dk, b.p += 8 * b.dk) few_real(1, 8, N, a, b, C, ci);
+        for (; M == 2 && k + 4 <= K; k += 4, a.p += 4 * a.dk, b.p += 4 * b.dk) few_real(2, 4, N, a, b, C, ci);
+        for (; M == 3 && k + 4 <= K; k += 4, a.p += 4 * a.dk, b.p += 4 * b.dk) few_real(3, 4, N, a, b, C, ci);
+        for (; k < K; k++, a.p += a.dk, b.p += b.dk)
+            for (long i = 0; i < M; i++)
+                few_real(1, 1, N, (factor_real){a.p + i * a.di, 0, 0, 0}, b, C + i * ci, ci);
+    }
 }
 
 // A vector of whole numbers: bits of a vector, and lanes where something holds.
@@ -296,7 +337,9 @@ static void gemm_q_real(long M, long N, long K, long Q, const real *A, long ai, 
         for (long i = 0; i < M && !accumulate; i++) memset(C + i * ci, 0, N * sizeof(real));
     else if (N == 1 && Q == 1 && ak == 1 && bk == 1) dots_real(M, K, A, ai, B, C, ci, accumulate);
     else if (M < 4) few_rows_real(M, N, K, Q, a, b, C, ci, accumulate);
-    else if (ai == 1 && ak != 1 && Q == 1) transposed_real(M, N, K, a, b, 0, C, ci, accumulate);
+    else if (ak != 1)
+        for (long q = 0; q < Q; q++, a.p += aq, b.p += bq, accumulate = 1)
+            upright_real(M, N, K, a, b, 0, C, ci, accumulate);
     else if (M >= 48 && Q == 1 && gemm_wants_pack_real(bk, K)) copied_panels_real(M, N, K, a, b, C, ci, accumulate);
     else panels_real(M, N, K, Q, a, b, C, ci, accumulate);
 }
@@ -312,7 +355,7 @@ static void gemm_packed_real(long M, long N, long K, const real *A, long ai, lon
                              long ci, int accumulate) {
     factor_real a = {A, ai, ak, 0}, b = {packed, 0, 0, 0};
     if (K < 1) gemm_real(M, N, K, A, ai, ak, packed, 0, C, ci, accumulate);
-    else if (ai == 1 && ak != 1) transposed_real(M, N, K, a, b, K, C, ci, accumulate);
+    else if (ak != 1) upright_real(M, N, K, a, b, K, C, ci, accumulate);
     else packed_panels_real(M, N, K, a, packed, K, 0, C, ci, accumulate);
 }
 
