@@ -40,6 +40,8 @@ class Frame:
         #: calls of later passes of a loop, and their likes in the first pass
         self.likes: dict[p.CallFunction, p.CallFunction] = {}
         self.current: p.Instance | None = None
+        #: where the paths begin of layers that are passed on
+        self.shared: dict[p.SharedLayer, str] = {}
 
     # ---- instances
 
@@ -55,6 +57,8 @@ class Frame:
             self.values[state.tensor] = machine.updates.get(path, machine.inputs[path])
         for name, tensor in instance.member_params.items():
             self.values[tensor] = machine.inputs[self.path + name]
+        for tensor, (home, name) in instance.passed_params.items():
+            self.values[tensor] = machine.inputs[self.shared[home] + name]
         self.run(instance.body)
         for name, tensor in instance.exposed.items():
             machine.exposed[self.path + name] = self.values[tensor]
@@ -173,7 +177,7 @@ class Frame:
         for t in range(1, len(now[0])):
             here = [*before, *(x[t] for x in now)]
             sizes = here[0].shape[: s.axis]
-            before = self.each(s.function, here, [True] * len(here), sizes, self.path, self.calls)
+            before = self.each(s.function, here, [True] * len(here), sizes, self.path, self.calls, self.shared)
             for stack, value in zip(steps, before, strict=True):
                 stack.append(value)
         return [torch.stack(x, s.axis) for x in steps]
@@ -182,16 +186,20 @@ class Frame:
         name = self.likes.get(s, s).path or s.instance.name
         count = self.call_counts[name] = self.call_counts.get(name, 0) + 1
         calls = f"{self.calls}{name}." if count == 1 else f"{self.calls}{name}*{count}."
-        path = f"{self.path}{s.path}." if s.path else self.path
+        home = self.path if s.shared is None else self.shared[s.shared]
+        path = f"{home}{s.path}." if s.path else self.path
+        shared = {**dict.fromkeys(s.passed, self.path), **self.shared}
         sizes = [self.machine.size(n) for n in s.outputs[0].shape[: s.mapped]]
         args = [self.values[a] for a in s.args]
         lifted = s.lifted if s.mapped else [False] * len(args)
-        for output, value in zip(s.outputs, self.each(s.instance, args, lifted, sizes, path, calls), strict=True):
+        for output, value in zip(
+            s.outputs, self.each(s.instance, args, lifted, sizes, path, calls, shared), strict=True
+        ):
             self.set(output, value)
 
     def each(
         self, instance: p.Instance, args: list[Tensor], lifted: Sequence[bool], sizes: Sequence[int], path: str,
-        calls: str,
+        calls: str, shared: dict[p.SharedLayer, str],
     ) -> list[Tensor]:  # fmt: skip
         """An instance applied to each element of mapped axes."""
         results: list[list[Tensor]] = []
@@ -201,7 +209,7 @@ class Frame:
 
             def enter(mapped: tuple[tuple[int, int], ...] = mapped) -> Frame:
                 frame = Frame(self.machine, path, calls, mapped)
-                frame.steps = dict(self.steps)
+                frame.steps, frame.shared = dict(self.steps), shared
                 return frame
 
             if instance.backward is None:
