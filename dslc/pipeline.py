@@ -103,7 +103,7 @@ def evaluation(train: p.TrainProgram) -> Lowered:
 def training(train: p.TrainProgram) -> Lowered:
     """Loss, metrics, next states, and the gradients of the loss by the trained parameters and the chosen inputs."""
     unit = build_train(train)
-    program = Lowered(unit, {**unit.outputs, **{STATE + k: v for k, v in unit.updates.items()}})
+    program = Lowered(unit, with_states(unit))
     run(program, EARLY)
     loss = program.outputs["loss"]
     wanted = [*trained(unit, train), *train.wrt]
@@ -166,15 +166,21 @@ def has_modes(model: p.Instance) -> bool:
 def forward_training(model: p.Instance) -> Lowered:
     """The outputs of a model as it is trained, and the next values of its states."""
     unit = build(model, "training")
-    return run(
-        Lowered(unit, {**unit.outputs, **{STATE + k: v for k, v in unit.updates.items()}}), EARLY | LATE, named=False
-    )
+    return run(Lowered(unit, with_states(unit)), EARLY | LATE, named=False)
 
 
-def adjoint(model: p.Instance, mode: str) -> Lowered:
-    """The adjoints of parameters and of inputs; those of the outputs are inputs beside those of the model."""
+def with_states(unit: Unit) -> dict[str, ir.Tensor]:
+    """The outputs of a model, and the next values of its states."""
+    return {**unit.outputs, **{STATE + k: v for k, v in unit.updates.items()}}
+
+
+def adjoint(model: p.Instance, mode: str, and_outputs: bool = False) -> Lowered:
+    """The adjoints of parameters and of inputs; those of the outputs are inputs beside those of the model.
+
+    With outputs, these and the next values of states are results too: what both read is computed once.
+    """
     unit = build(model, mode)
-    program = run(Lowered(unit, dict(unit.outputs)), EARLY, named=False)
+    program = run(Lowered(unit, with_states(unit) if and_outputs else dict(unit.outputs)), EARLY, named=False)
     outputs = program.outputs
     given = {
         k: ir.intern(ir.Input(name, "input", outputs[k].dtype, outputs[k].shape))
@@ -183,7 +189,8 @@ def adjoint(model: p.Instance, mode: str) -> Lowered:
     wanted = [n for n, x in unit.inputs.items() if x.dtype not in WHOLE and x.role != "state"]
     found = gradients({outputs[k]: x for k, x in given.items()}, [unit.inputs[n] for n in wanted])
     program.unit = replace(unit, inputs={**unit.inputs, **{x.name: x for x in given.values()}})
-    program.outputs = {GRADIENT + n: g for n, g in zip(wanted, found, strict=True)}
+    adjoints = {GRADIENT + n: g for n, g in zip(wanted, found, strict=True)}
+    program.outputs = {**outputs, **adjoints} if and_outputs else adjoints
     program.stages.append(("differentiate", dict(program.outputs)))
     return run(program, LATE, named=False)
 

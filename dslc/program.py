@@ -139,6 +139,20 @@ class Program:
             return Entry(pipeline.adjoint(self.model, "training"), self.model, table)
 
     @cached_property
+    def differentiable(self) -> Entry:
+        """The outputs of the model for inference and their adjoints, as one program that a backend cuts in two."""
+        with self._new() as table:
+            return Entry(pipeline.adjoint(self.model, "inference", and_outputs=True), self.model, table)
+
+    @cached_property
+    def differentiable_training(self) -> Entry | None:
+        """The same for training, where that is not what inference computes."""
+        if self.forward_training is None:
+            return None
+        with self._new() as table:
+            return Entry(pipeline.adjoint(self.model, "training", and_outputs=True), self.model, table)
+
+    @cached_property
     def step(self) -> tuple[StepProgram, Table] | None:
         """One position of a sequence model with the cache of those before, where it can be run so."""
         with self._new() as table:

@@ -30,6 +30,23 @@ class Function:
             raise ValueError(self.message(code).decode())
 
 
+class Saving(Function):
+    """A function that saves values for another one, in memory that it gives back."""
+
+    def __init__(self, library, prefix, name, layout):
+        super().__init__(library, prefix, name, layout)
+        self.saves = library[f"{prefix}_{name}_saves"]
+        self.saves.argtypes, self.saves.restype = [ctypes.c_char_p], ctypes.c_size_t
+
+    def __call__(self, *fields):
+        size = self.saves(self.pack(*fields, 0, 0))
+        saved = np.empty(size + 64, np.uint8)
+        first = -address(saved) % 64
+        saved = saved[first : first + size]
+        super().__call__(*fields, address(saved), size)
+        return saved
+
+
 #: what a thread has of its own
 LOCAL = threading.local()
 

@@ -21,6 +21,8 @@ from dslc.sizes import Size, Symbol, show
 
 #: what is wrong with the workspace, whatever the entry
 WORKSPACE = "workspace: expected as many bytes as the function of the sizes tells, at a multiple of 64"
+#: the same of the memory for saved values
+SAVED = "saved: expected as many bytes as are saved at these sizes, at a multiple of 64"
 
 
 @dataclass

@@ -14,7 +14,8 @@ from dslc.backends.c.interface import Entry, Field
 from dslc.backends.c.kernel import Kernel
 from dslc.backends.c.products import ProductText
 from dslc.backends.c.region import COLUMNS, FEW_ROWS, PRODUCT_ROWS, WORTH, region_lines
-from dslc.backends.c.text import Names, Types, broken, factor, identifier
+from dslc.backends.c.saved import saved_lines, saved_text
+from dslc.backends.c.text import Names, Types, broken, c_type, factor
 
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
@@ -81,6 +82,8 @@ class EntryText:
     numbers: dict[ir.Input, str] = field(default_factory=dict)
     #: what is asked of arguments
     checks: Checks | None = None
+    #: values that are saved for another entry, or that another one has saved
+    saved: tuple[Field, ...] = ()
 
     @property
     def frame(self) -> str:
@@ -90,10 +93,12 @@ class EntryText:
         """All functions of the entry."""
         exported = f"{self.prefix}_{self.interface.name}"
         self.names.taken |= {self.frame, f"{self.interface.name}_layout"}
-        self.names.taken |= {exported, f"{exported}_arguments", f"{exported}_workspace"}
+        self.names.taken |= {exported, *(f"{exported}_{x}" for x in ("arguments", "workspace", "saves"))}
         assert self.checks is not None
-        self.names.taken |= {f"{self.interface.name}_sizes", f"{self.interface.name}_refused"}
-        local = self.names_of_fields = Names({"a"})
+        self.names.taken |= {f"{self.interface.name}_{x}" for x in ("sizes", "refused", "saved")}
+        local = self.names_of_fields = Names({"a", *(x.field for x in self.saved)})
+        const = "const " * (self.interface.saved == "read")
+        self.fields |= {x.field: f"{const}{c_type(x.dtype)} *" for x in self.saved}
         self.name_counters(self.steps, local)
         self.name_fields(local)
         body = Kernel(self, self.names.inner(), "f.")
@@ -128,6 +133,7 @@ class EntryText:
             "",
             *self.checks.text(),
             "",
+            *saved_text(self),
             f"size_t {self.prefix}_{self.interface.name}_workspace(const {arguments} *a) {{",
             f"    if ({self.interface.name}_sizes(a)) return 0;",
             f"    {kind} f = {{.a = a}};",
@@ -140,6 +146,7 @@ class EntryText:
             f"    {kind} f = {{.a = a}};",
             f"    if (!has_room(workspace, bytes, {self.interface.name}_layout(&f, workspace)))"
             f" return {self.checks.codes.of(WORKSPACE)};",
+            *saved_lines(self),
             *(["    int32_t error = 0;", "    f.error = &error;"] if self.fails else []),
             *body.declared(),
             *body.lines,
@@ -560,12 +567,3 @@ def copied(
     if wanted == found:
         return f"memcpy({target}, {source}, sizeof({wanted}) * ({size}));"
     return f"for (long i = 0; i < {size}; i++) ({target})[i] = ({wanted})({source})[i];"
-
-
-def c_type(dtype: str) -> str:
-    """The type of the elements of an array that the caller hands over."""
-    return {"f16": "_Float16", "bf16": "uint16_t", "f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t",
-            "bool": "uint8_t"}[dtype]  # fmt: skip
-
-
-__all__ = ["EntryText", "c_type", "identifier"]

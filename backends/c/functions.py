@@ -86,6 +86,7 @@ class Call:
         parts = [*entry.sizes, *entry.numbers, *(x.field for x in entry.inputs), *(x.field for x in entry.reads)]
         parts += ["seed"] * entry.seed
         parts += [*(x.field for x in entry.results), *(f"write {x.field}" for x in entry.writes)]
+        parts += ["saved", "saved_bytes"] if entry.saved == "read" else []
         return f"{shell.function(entry.name)}({', '.join(self.fields[x] for x in parts)})"
 
 
@@ -93,7 +94,8 @@ def layout(entry: Entry) -> str:
     """The fields of a struct of arguments as Python's `struct` writes them."""
     pointers = len(entry.inputs) + len(entry.reads)
     after = len(entry.results) + len(entry.writes)
-    return "q" * len(entry.sizes) + "d" * len(entry.numbers) + "P" * pointers + "Q" * entry.seed + "P" * after
+    first = "q" * len(entry.sizes) + "d" * len(entry.numbers) + "P" * pointers
+    return first + "Q" * entry.seed + "P" * after + ("PQ" if entry.saved else "")
 
 
 def prepared(shell: Shell, entry: Entry, made: built.Entry, lowered: Lowered, first: Sequence[str] = ()) -> Call:

@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dslc.backends.c.interface import ADJOINTS, Entry, Field, Interface, Table, adjoints_macro
+from dslc.backends.c.text import TYPES
 
 from dslc.quoting import printable
 from dslc.sizes import show
-
-#: dtype -> what one entry of an array is in C
-TYPES = {
-    "f16": "_Float16", "bf16": "uint16_t", "f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t",
-    "bool": "uint8_t",
-}  # fmt: skip
 
 
 def header(interface: Interface, source: str) -> str:
@@ -75,9 +70,11 @@ def declared(interface: Interface, entry: Entry) -> str:
     name = f"{interface.prefix}_{entry.name}"
     given = f"const {name}_arguments *a"
     only = f" Compiled with -D{adjoints_macro(interface.prefix)} alone." if entry.name in ADJOINTS else ""
+    saves = f"size_t {name}_saves({given}); /* bytes that it saves, at these sizes */"
     return "\n".join([
         f"/* {comment(purpose(entry))}{only} */",
         struct(f"{name}_arguments", arguments(interface, entry)),
+        *([saves] if entry.saved == "written" else []),
         f"size_t {name}_workspace({given}); /* bytes that it works in, at these sizes */",
         f"int32_t {name}({given}, void *workspace, size_t bytes); /* 0, or a code for {interface.prefix}_message */",
     ])  # fmt: skip
@@ -91,9 +88,12 @@ PURPOSES = {
     "update": "One step of the optimiser: new parameters and slots, in place.",
     "init_cache": "The cache of a sequence before its first position.",
     "step": "The outputs at one more position of a sequence; the cache is changed in place.",
-    "forward_training": "The outputs of the model as it is trained, and the next values of states.",
-    "adjoint": "The adjoints of parameters and inputs, from those of the outputs.",
-    "adjoint_training": "The adjoints of parameters and inputs as the model is trained, from those of the outputs.",
+    "forward_saving": "The outputs of the model for inference; what their adjoints read is saved.",
+    "adjoint": "The adjoints of parameters and inputs, from those of the outputs and what forward_saving has saved.",
+    "forward_training": "The outputs of the model as it is trained, and the next values of states; what their adjoints"
+    " read is saved.",
+    "adjoint_training": "The adjoints of parameters and inputs, from those of the outputs and what forward_training has"
+    " saved.",
 }
 
 
@@ -110,7 +110,11 @@ def arguments(interface: Interface, entry: Entry) -> list[tuple[str, str]]:
     lines += [table(prefix, x, "const ") for x in entry.reads]
     lines += [("uint64_t seed;", "of the random draws")] * entry.seed
     lines += [stored(field) for field in entry.results]
-    return lines + [table(prefix, x) for x in entry.writes]
+    lines += [table(prefix, x) for x in entry.writes]
+    if entry.saved:
+        const = "const " * (entry.saved == "read")
+        lines += [(f"{const}void *saved;", "at a multiple of 64"), ("size_t saved_bytes;", "")]
+    return lines
 
 
 def array(field: Field, const: str = "") -> tuple[str, str]:

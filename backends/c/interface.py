@@ -5,8 +5,8 @@
     int32_t mlp_forward(const mlp_forward_arguments *a, void *workspace, size_t bytes);   0, or a code for mlp_message
 
 An entry is a function with one struct of arguments, whose fields are in this order: sizes, numbers, inputs, tables that
-are read, the seed, results, tables that are written. A table is a struct of pointers with a field for each parameter
-(or state): parameters, gradients and the slots of an optimiser are tables of one type.
+are read, the seed, results, tables that are written, saved values. A table is a struct of pointers with a field for each
+parameter (or state): parameters, gradients and the slots of an optimiser are tables of one type.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from dslc.sizes import Size
 
 #: entries that torch asks for alone: a C file has them where it is compiled with -DNAME_ADJOINTS
-ADJOINTS = ("adjoint", "forward_training", "adjoint_training")
+ADJOINTS = ("forward_saving", "adjoint", "forward_training", "adjoint_training")
 
 
 def adjoints_macro(prefix: str) -> str:
@@ -70,6 +70,8 @@ class Entry:
     writes: tuple[Table, ...]
     #: as a spec calls the sizes and the numbers
     symbols: tuple[str, ...]
+    #: are there fields `void *saved` and `size_t saved_bytes`? What they hold is "written" or "read"
+    saved: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
 from dslc.backends.c.calls import FAILURES
 from dslc.backends.c.checks import Checks, Codes, Promises, c_string
 from dslc.backends.c.entry import EntryText
 from dslc.backends.c.header import comment, declarations
-from dslc.backends.c.interface import ADJOINTS, Entry, Field, Interface, Table, adjoints_macro
+from dslc.backends.c.interface import Entry, Field, Interface, Table, adjoints_macro
 from dslc.backends.c.kernel import Kernel
 from dslc.backends.c.runtime import closure, used
 from dslc.backends.c.stepping import start_parts, step_parts
@@ -31,6 +34,7 @@ from dslc.pipeline import GRADIENT, STATE
 from dslc.program import Entry as ProgramEntry
 from dslc.program import Program, Update
 from dslc.schedule.group import scheduled
+from dslc.schedule.halves import halves
 from dslc.schedule.parts import in_parts
 from dslc.schedule.picked import as_selects
 from dslc.schedule.plan import planned
@@ -62,23 +66,28 @@ def c_file(program: Program, name: str, source: str, dtype: str) -> tuple[str, I
     """The text of the C file of a model, and what it offers."""
     prefix = identifier(name)
     made = FileText(prefix, Types(dtype))
-    entries: list[tuple[str, ProgramEntry | None]] = [("forward", program.forward)]
-    if program.train is not None:
-        entries += [("loss_grad_metrics", program.gradient), ("evaluate", program.evaluation)]
-    entries += [("adjoint", program.adjoint)]
-    if program.forward_training is not None:
-        entries += [("forward_training", program.forward_training), ("adjoint_training", program.adjoint_training)]
-    for title, entry in entries:
-        if entry is not None:
-            made.entry(title, entry)
-        if title in ADJOINTS:
-            made.parts[-1] = f"#ifdef {adjoints_macro(prefix)}\n\n{made.parts[-1]}\n\n#endif"
+    made.entry("forward", program.forward)
+    if program.gradient is not None:
+        made.entry("loss_grad_metrics", program.gradient)
+    if program.evaluation is not None:
+        made.entry("evaluate", program.evaluation)
+    made.pair("forward_saving", "adjoint", program.differentiable)
+    if program.differentiable_training is not None:
+        made.pair("forward_training", "adjoint_training", program.differentiable_training)
     if program.update is not None and made.params:
         made.update(program.update)
     if program.step is not None:
         made.steps(*program.step, program.model)
     interface = made.interface()
     return made.text(program, source, interface), interface
+
+
+@dataclass
+class Saved:
+    """Values that an entry saves for another one (`written`), or that another one has saved for it (`read`)."""
+
+    way: str
+    values: Mapping[str, ir.Tensor]
 
 
 class FileText:
@@ -98,59 +107,100 @@ class FileText:
 
     def entry(self, title: str, given: ProgramEntry) -> None:
         with given.open() as lowered:
+            self.tables(lowered.unit)
+            self.written(title, given.instance, lowered.unit, prepared(lowered.outputs))
+
+    def pair(self, forward: str, adjoint: str, given: ProgramEntry) -> None:
+        """A forward pass that saves what its adjoint reads, and the adjoint."""
+        with given.open() as lowered:
             unit = lowered.unit
             self.tables(unit)
             outputs = prepared(lowered.outputs)
-            unit_inputs = {x.name: x for x in everything(outputs) if isinstance(x, ir.Input)}
-            self.refuse(outputs)
-            names = Names({"params", "state", "seed", "grads", "next"})
-            inputs = {q: x for q, x in unit.inputs.items() if x.role == "input"}
-            symbols = list(dict.fromkeys(
-                s for x in inputs.values() for n in x.shape for s in sorted(
-                    getattr(n, "free_symbols", ()), key=lambda s: s.name)))  # fmt: skip
-            sizes = {s.name: names.fresh(s.name) for s in symbols}
-            fields = {q: Field(q, names.fresh(q), self.types.kept(x.dtype), x.shape) for q, x in inputs.items()}
-            access: dict[ir.Input, tuple[str, Field]] = {}
-            for q, x in unit_inputs.items():
-                if q in fields:
-                    access[x] = f"a->{fields[q].field}", fields[q]
-                elif q in self.params:
-                    access[x] = f"a->params->{self.params[q].field}", self.params[q]
-                else:
-                    access[x] = f"a->state->{self.states[q].field}", self.states[q]
-            results: dict[str, tuple[str, Field]] = {}
-            given_results: list[Field] = []
-            grads = nexts = False
-            for key, y in outputs.items():
-                if key.startswith(GRADIENT) and key.removeprefix(GRADIENT) in self.params:
-                    own = self.params[key.removeprefix(GRADIENT)]
-                    results[key] = f"a->grads->{own.field}", own
-                    grads = True
-                elif key.startswith(STATE):
-                    own = self.states[key.removeprefix(STATE)]
-                    results[key] = f"a->next->{own.field}", own
-                    nexts = True
-                else:
-                    wish = f"d_{key.removeprefix(GRADIENT)}" if key.startswith(GRADIENT) else key
-                    own = Field(key, names.fresh(wish, f"{wish}_result"), self.types.kept(y.dtype), y.shape)
-                    given_results.append(own)
-                    results[key] = f"a->{own.field}", own
-            random = any(
-                isinstance(s, ir.Rand) for x in everything(outputs) for b in ir.bodies(x) for s in ir.scalars(b)
-            )
-            reads = [Table("params", "params")] if unit.params else []
-            reads += [Table("state", "state")] if unit.states else []
-            writes = [Table("grads", "params")] if grads else []
-            writes += [Table("next", "state")] if nexts else []
-            entry = Entry(title, tuple(sizes.values()), (), tuple(fields.values()), tuple(reads), random,
-                          tuple(given_results), tuple(writes), tuple(sizes))  # fmt: skip
-            steps = scheduled(list(outputs.values()))
-            plan = planned(steps, outputs)
-            text = EntryText(self.prefix, entry, steps, plan, self.types, self.names, results, access, sizes)
-            promises = Promises(given.instance.where, given.instance.inputs)
-            text.checks = self.checks(entry, text, promises, frozenset(x.name for _, x in results.values()))
-            self.parts.append(text.text())
-            self.entries.append(entry)
+            own = {x.name for x in given.instance.inputs}
+            late = {n: x for n, x in unit.inputs.items() if x.role == "input" and n not in own}
+            by_half: tuple[dict[str, ir.Tensor], dict[str, ir.Tensor]] = {}, {}
+            for key, x in outputs.items():
+                by_half[key.startswith(GRADIENT)][key] = x
+            cut = halves(*by_half, late.values())
+            early = replace(unit, inputs={n: x for n, x in unit.inputs.items() if n not in late})
+            first = len(self.parts)
+            saved = {k: x for k, (x, _) in cut.saved.items()}
+            self.written(forward, given.instance, early, cut.first, Saved("written", saved))
+            saved = {k: x for k, (_, x) in cut.saved.items()}
+            self.written(adjoint, given.instance, unit, cut.second, Saved("read", saved))
+            both = "\n\n\n".join(self.parts[first:])
+            self.parts[first:] = [f"#ifdef {adjoints_macro(self.prefix)}\n\n{both}\n\n#endif"]
+
+    def written(
+        self, title: str, instance: p.Instance, unit: Unit, outputs: Outputs, saved: Saved | None = None
+    ) -> None:
+        """The text of an entry, which may save values for another one, or read what that one has saved."""
+        saved = saved or Saved("", {})
+        self.refuse({**outputs, **saved.values})
+        names = Names({"params", "state", "seed", "grads", "next", "saved", "saved_bytes"})
+        inputs = {q: x for q, x in unit.inputs.items() if x.role == "input"}
+        symbols = list(dict.fromkeys(
+            s for x in inputs.values() for n in x.shape for s in sorted(
+                getattr(n, "free_symbols", ()), key=lambda s: s.name)))  # fmt: skip
+        sizes = {s.name: names.fresh(s.name) for s in symbols}
+        fields = {q: Field(q, names.fresh(q), self.types.kept(x.dtype), x.shape) for q, x in inputs.items()}
+        memory = self.memory(saved)
+        made = saved.values if saved.way == "written" else {}
+        roots = {**outputs, **made}
+        access: dict[ir.Input, tuple[str, Field]] = {}
+        for x in everything(roots):
+            if isinstance(x, ir.Input):
+                own = memory.get(x.name)
+                access[x] = (own.field, own) if own is not None else self.access(x, fields)
+        results: dict[str, tuple[str, Field]] = {k: (memory[k].field, memory[k]) for k in made}
+        given_results: list[Field] = []
+        grads = nexts = False
+        for key, y in outputs.items():
+            if key.startswith(GRADIENT) and key.removeprefix(GRADIENT) in self.params:
+                own = self.params[key.removeprefix(GRADIENT)]
+                results[key] = f"a->grads->{own.field}", own
+                grads = True
+            elif key.startswith(STATE):
+                own = self.states[key.removeprefix(STATE)]
+                results[key] = f"a->next->{own.field}", own
+                nexts = True
+            else:
+                wish = f"d_{key.removeprefix(GRADIENT)}" if key.startswith(GRADIENT) else key
+                own = Field(key, names.fresh(wish, f"{wish}_result"), self.types.kept(y.dtype), y.shape)
+                given_results.append(own)
+                results[key] = f"a->{own.field}", own
+        random = any(isinstance(s, ir.Rand) for x in everything(roots) for b in ir.bodies(x) for s in ir.scalars(b))
+        reads = [Table("params", "params")] if unit.params else []
+        reads += [Table("state", "state")] if unit.states else []
+        writes = [Table("grads", "params")] if grads else []
+        writes += [Table("next", "state")] if nexts else []
+        entry = Entry(title, tuple(sizes.values()), (), tuple(fields.values()), tuple(reads), random,
+                      tuple(given_results), tuple(writes), tuple(sizes), saved.way)  # fmt: skip
+        steps = scheduled(list(roots.values()))
+        plan = planned(steps, roots)
+        text = EntryText(self.prefix, entry, steps, plan, self.types, self.names, results, access, sizes)
+        text.saved = tuple(memory.values())
+        text.checks = self.checks(
+            entry, text, Promises(instance.where, instance.inputs), frozenset(x.name for _, x in results.values())
+        )
+        self.parts.append(text.text())
+        self.entries.append(entry)
+
+    def access(self, x: ir.Input, fields: Mapping[str, Field]) -> tuple[str, Field]:
+        """How an input, parameter or state is reached from the frame of an entry."""
+        if x.name in fields:
+            return f"a->{fields[x.name].field}", fields[x.name]
+        if x.name in self.params:
+            return f"a->params->{self.params[x.name].field}", self.params[x.name]
+        return f"a->state->{self.states[x.name].field}", self.states[x.name]
+
+    def memory(self, saved: Saved) -> dict[str, Field]:
+        """Saved values as fields of the frame of an entry, in the types that they are computed in."""
+        names, fields = Names({"a", "scratch", "error"}), {}
+        for key, x in saved.values.items():
+            dtype = {"i32": "i64"}.get(x.dtype, self.types.kept(x.dtype))
+            fields[key] = Field(key, names.fresh(key), dtype, x.shape)
+        return fields
 
     def steps(self, made: StepProgram, table: IrTable, model: p.Instance) -> None:
         """`init_cache` and `step` of a sequence model."""

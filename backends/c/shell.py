@@ -214,7 +214,8 @@ def c_functions(shell: Shell, unit: Unit, c_text: str | None, march: str) -> str
     lines.append("")
     later = [entry for entry in interface.entries if entry.name in ADJOINTS]
     for entry in later:
-        lines.append(f"c_{entry.name} = Adjoint({quoted(entry.name)}, {quoted(layout(entry))})")
+        kind = "Saving" if entry.saved == "written" else "Function"
+        lines.append(f"c_{entry.name} = Adjoint({kind}, {quoted(entry.name)}, {quoted(layout(entry))})")
     for entry in (x for x in interface.entries if x not in later):
         given = f"LIBRARY, {quoted(prefix)}, {quoted(entry.name)}, {quoted(layout(entry))}"
         lines.append(f"c_{entry.name} = Function({given})")
@@ -231,15 +232,15 @@ class Adjoint:
 
     library, threads = None, 0
 
-    def __init__(self, name, layout):
-        self.given, self.function = (name, layout), None
+    def __init__(self, kind, name, layout):
+        self.kind, self.given, self.function = kind, (name, layout), None
 
     def __call__(self, *fields):
         if Adjoint.library is None:
             Adjoint.library = library(PREFIX, TEXT, MARCH, DEFINED)
             Adjoint.library[THREADS](Adjoint.threads)
         if self.function is None:
-            self.function = Function(Adjoint.library, PREFIX, *self.given)
+            self.function = self.kind(Adjoint.library, PREFIX, *self.given)
         return self.function(*fields)
 '''
 

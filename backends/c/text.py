@@ -205,6 +205,13 @@ def broken(line: str, width: int = WIDTH) -> list[str]:
 BREAKS = frozenset({"+ ", "- ", "* ", "/ ", "? ", ": ", "= "})
 
 
+#: dtype -> what one element of an array of the caller is in C
+TYPES = {
+    "f16": "_Float16", "bf16": "uint16_t", "f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t",
+    "bool": "uint8_t",
+}  # fmt: skip
+
+
 def constant(s: ir.Const, ctype: str) -> str:
     value = s.value
     if isinstance(value, bool):
@@ -222,6 +229,11 @@ def constant(s: ir.Const, ctype: str) -> str:
     if value == -(2**63):
         return "INT64_MIN"
     return f"{value}L" if abs(value) >= 2**31 else f"{value}"
+
+
+def c_type(dtype: str) -> str:
+    """The type of the elements of an array that the caller hands over."""
+    return TYPES[dtype]
 
 
 @dataclass(frozen=True)

@@ -74,26 +74,32 @@ def torch_module():
 {states}        places = {name: Module.place(module, name) for name in STATE}
 {states}        state = {name: owner._buffers[last] for name, (owner, last) in places.items()}
 {states}        before, after = {name: value.numpy().copy() for name, value in state.items()}, {}
-        found = Apply.apply(module.training, {options}*given, *torch.nn.Module.parameters(module))
+        parameters = tuple(torch.nn.Module.parameters(module))
+        differentiated = torch.is_grad_enabled() and any(x.requires_grad for x in (*given, *parameters))
+        found = Apply.apply((module.training, differentiated), {options}*given, *parameters)
 {states}        with torch.no_grad():
 {states}            for name, value in after.items():
 {states}                state[name].copy_(torch.from_numpy(value))
         return found[0] if len(found) == 1 else dict(zip(outputs, found))
 
     class Apply(torch.autograd.Function):
-        """Outputs from inputs and parameters; the backward pass computes the forward one again."""
+        """Outputs from inputs and parameters; the backward pass reads what the forward one has saved."""
 
         @staticmethod
-        def forward(ctx, training, {options}*tensors):
-            ctx.save_for_backward(*tensors)
-            ctx.training, ctx.options = training, ({options})
+        def forward(ctx, how, {options}*tensors):
+            (ctx.training, differentiated), ctx.options = how, ({options})
             given, params = parts(tensors)
-{modes}            if training:
-{modes}                found, {states_name} = forward_training(params, *given{state_given}{training_seed})
+            saved = np.empty(0, np.uint8)
+{modes}            if ctx.training:
+{modes}                found, {states_name}, saved = forward_training(params, *given{state_given}{training_seed})
 {updates}                after.update(states)
-{modes}            else:
-{modes}                found = forward(params, *given{state_given}{forward_seed})
-{one}            found = forward(params, *given{state_given}{forward_seed})
+{modes}            elif differentiated:
+{modes}                found, saved = forward_saving(params, *given{state_given}{saving_seed})
+{one}            if differentiated:
+{one}                found, saved = forward_saving(params, *given{state_given}{saving_seed})
+            else:
+                found = forward(params, *given{state_given}{forward_seed})
+            ctx.save_for_backward(*tensors, torch.from_numpy(saved))
             found = found.values() if isinstance(found, dict) else (found,)
             found = tuple(torch.from_numpy(np.asarray(x)) for x in found)
 {whole}            ctx.mark_non_differentiable(*(x for x in found if not x.is_floating_point()))
@@ -102,8 +108,9 @@ def torch_module():
         @staticmethod
         @torch.autograd.function.once_differentiable
         def backward(ctx, *cotangents):
-            given, params = parts(ctx.saved_tensors)
-            given += [x.numpy() for x in {floats}]
+            *tensors, saved = ctx.saved_tensors
+            given, params = parts(tensors)
+            given += [saved.numpy(), *(x.numpy() for x in {floats})]
 {unpack}            {options} = ctx.options
 {modes}            if ctx.training:
 {modes}                by_param, by_input = adjoint_training(params, *given{state_given}{back_training_seed})
@@ -154,15 +161,17 @@ def module_parts(shell: Shell, forward_draws: bool) -> list[str]:
         return [NONE.strip().replace("{name}", model.name).replace("{why}", why).replace("{message}", message)]
     if back is None:
         return []
-    blocks = [adjoint_function(shell, back, program.adjoint)]
+    saving = shell.entry("forward_saving")
+    assert saving is not None
+    blocks = [saving_function(shell, saving, program.forward), adjoint_function(shell, back, program.differentiable)]
     training, back_training = shell.entry("forward_training"), shell.entry("adjoint_training")
     modes = training is not None and back_training is not None
     if training is not None and back_training is not None:
-        assert program.forward_training is not None and program.adjoint_training is not None
+        assert program.forward_training is not None and program.differentiable_training is not None
         blocks.append(training_function(shell, training, program.forward_training))
-        blocks.append(adjoint_function(shell, back_training, program.adjoint_training))
+        blocks.append(adjoint_function(shell, back_training, program.differentiable_training))
     states = bool(unit.states)
-    draws = [entry.seed for entry in (back, training, back_training) if entry is not None]
+    draws = [entry.seed for entry in (saving, back, training, back_training) if entry is not None]
     random = forward_draws or any(draws)
     options = (["seed"] if random else []) + (["before", "after"] if states else [])
     keep = {"modes": modes, "one": not modes, "random": random, "states": states, "unpack": bool(options)}
@@ -184,7 +193,8 @@ def module_parts(shell: Shell, forward_draws: bool) -> list[str]:
         "seed_argument": ", seed=None" if random else "", "seed_given": ", seed" if random else "",
         "options": "".join(f"{x}, " for x in options),
         "states_name": "states" if states else "_", "state_given": ", before" if states else "",
-        "training_seed": seed(training), "forward_seed": ", seed=seed" if forward_draws else "",
+        "training_seed": seed(training), "saving_seed": seed(saving),
+        "forward_seed": ", seed=seed" if forward_draws else "",
         "back_seed": seed(back), "back_training_seed": seed(back_training),
         "floats": "cotangents" if len(floats) == len(outputs) else f"(cotangents[k] for k in ({kept.strip()}))",
         "nones": "None, " * (1 + len(options)),
@@ -196,21 +206,36 @@ def module_parts(shell: Shell, forward_draws: bool) -> list[str]:
     return [*blocks, text]
 
 
+def saving_function(shell: Shell, entry: Entry, made: built.Entry) -> str:
+    """The outputs of a model for inference, with memory that its adjoint reads."""
+    with made.open() as lowered:
+        call = prepared(shell, entry, made, lowered)
+        lines, found = results(shell, call, entry.results)
+        lines.append(f"return {dictionary(found)}, {call.line(shell, entry)}")
+        doc = f"The outputs of {shell.program.model.name} for inference, and memory that `adjoint` reads."
+        return text_of(entry.name, doc, call, lines)
+
+
 def training_function(shell: Shell, entry: Entry, made: built.Entry) -> str:
-    """The outputs of a model as it is trained, with the next values of its states."""
+    """The outputs of a model as it is trained, with the next values of its states and memory that its adjoint reads."""
     with made.open() as lowered:
         call = prepared(shell, entry, made, lowered)
         lines, found = results(shell, call, entry.results)
         more, states = states_written(shell, entry, call, updated_states(lowered))
-        lines += [*more, call.line(shell, entry), f"return {dictionary(found)}, {states}"]
-        doc = f"The outputs of {shell.program.model.name} as it is trained, and the next values of its states."
-        return text_of("forward_training", doc, call, lines)
+        saved = call.names.fresh("saved")
+        lines += [*more, f"{saved} = {call.line(shell, entry)}", f"return {dictionary(found)}, {states}, {saved}"]
+        doc = f"The outputs of {shell.program.model.name} as it is trained, the next values of its states, and memory"
+        return text_of(entry.name, f"{doc} that `adjoint_training` reads.", call, lines)
 
 
 def adjoint_function(shell: Shell, entry: Entry, made: built.Entry) -> str:
-    """The adjoints of parameters and of inputs, from those of the outputs."""
+    """The adjoints of parameters and of inputs, from those of the outputs and what the forward pass has saved."""
     with made.open() as lowered:
         call = prepared(shell, entry, made, lowered)
+        saved = call.names.fresh("saved")
+        call.arguments.insert(1 + len(made.instance.inputs), saved)
+        call.fields["saved"] = f"{shell.own('address')}({saved})"
+        call.fields["saved_bytes"] = f"{saved}.nbytes"
         lines, found = results(shell, call, entry.results)
         by_param = "{}"
         unit, differentiated = lowered.unit, lowered.gradients()

@@ -213,7 +213,8 @@ def test_slots_of_an_optimiser_are_checked(backend: str, tmp_path: Path) -> None
 def test_the_table_knows_every_entry(compiled: tuple[str, ModuleType]) -> None:
     """A function of a module that takes inputs is one of the table, or is called by one of it."""
     known = {name.split(",")[0] for name in ENTRIES} | {"init_cache"}
-    inside = {"forward_training", "adjoint", "adjoint_training", "gradients_into"}  # which a Module calls
+    torch = {"forward_saving", "forward_training", "adjoint", "adjoint_training"}  # which a Module calls
+    inside = {*torch, "gradients_into"}
     _, module = compiled
     arguments = {
         name: f.__code__.co_varnames[: f.__code__.co_argcount]

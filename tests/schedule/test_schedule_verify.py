@@ -77,7 +77,7 @@ def test_the_schedules_of_all_entries_are_sound(name: str) -> None:
     checked = check_file(ROOT / "specs" / f"{name}.dsl")
     model, train = choose(checked)
     program = Program(model, train, None)
-    for entry in (program.forward, program.evaluation, program.adjoint, program.adjoint_training):
+    for entry in (program.forward, program.evaluation, program.adjoint, program.differentiable_training):
         if entry is None:
             continue
         with entry.open() as lowered:

@@ -31,6 +31,7 @@ train dense(x: f32[N, 3], c: i32[N] < 2, t: f32[N, 2]):
 
 N = symbol("N")
 X, C, T = Field("x", "x", "f32", (N, 3)), Field("c", "c", "i32", (N,)), Field("t", "t", "f32", (N, 2))
+Y = Field("y", "y", "f32", (N, 2))
 D_Y, D_X = Field("d_y", "d_y", "f32", (N, 2)), Field("gradient x", "d_x", "f32", (N, 3))
 LOSS = (Field("loss", "loss", "f32", ()), Field("big", "big", "f32", ()))
 PARAMS, GRADS = Table("params", "params"), Table("grads", "params")
@@ -40,10 +41,11 @@ INTERFACE = Interface(
     (Field("W", "W", "f32", (3, 2)), Field("b", "b", "f32", (2,))),
     (),
     (
-        Entry("forward", ("N",), (), (X, C), (PARAMS,), False, (Field("y", "y", "f32", (N, 2)),), (), ("N",)),
+        Entry("forward", ("N",), (), (X, C), (PARAMS,), False, (Y,), (), ("N",)),
         Entry("loss_grad_metrics", ("N",), (), (X, C, T), (PARAMS,), False, LOSS, (GRADS,), ("N",)),
         Entry("evaluate", ("N",), (), (X, C, T), (PARAMS,), False, LOSS, (), ("N",)),
-        Entry("adjoint", ("N",), (), (X, C, D_Y), (PARAMS,), False, (D_X,), (GRADS,), ("N",)),
+        Entry("forward_saving", ("N",), (), (X, C), (PARAMS,), False, (Y,), (), ("N",), "written"),
+        Entry("adjoint", ("N",), (), (X, C, D_Y), (PARAMS,), False, (D_X,), (GRADS,), ("N",), "read"),
         Entry("update", (), ("lr", "decay"), (), (GRADS,), False, (), (PARAMS, Table("v", "params")), ("lr", "decay")),
     ),
     ("no error", "N: expected at least 1"),
@@ -108,9 +110,22 @@ int32_t dense_evaluate(const dense_evaluate_arguments *a, void *workspace, size_
     return 0;
 }
 
+size_t dense_forward_saving_saves(const dense_forward_saving_arguments *a) { return sizeof(float) * (size_t)a->N * 3; }
+
+size_t dense_forward_saving_workspace(const dense_forward_saving_arguments *a) {
+    return sizeof(float) * (size_t)a->N * 2;
+}
+
+int32_t dense_forward_saving(const dense_forward_saving_arguments *a, void *workspace, size_t bytes) {
+    dense_forward_arguments given = {a->N, a->x, a->c, a->params, a->y};
+    for (int64_t k = 0; k < 3 * a->N; k++) ((float *)a->saved)[k] = a->x[k];
+    return dense_forward(&given, workspace, bytes);
+}
+
 size_t dense_adjoint_workspace(const dense_adjoint_arguments *a) { (void)a; return 0; }
 
 int32_t dense_adjoint(const dense_adjoint_arguments *a, void *workspace, size_t bytes) {
+    const float *x = a->saved;
     (void)workspace, (void)bytes;
     for (int64_t k = 0; k < 6; k++) a->grads->W[k] = 0;
     for (int64_t k = 0; k < 2; k++) a->grads->b[k] = 0;
@@ -120,7 +135,7 @@ int32_t dense_adjoint(const dense_adjoint_arguments *a, void *workspace, size_t 
             float d = a->d_y[2 * n + o];
             a->grads->b[o] += d * (float)a->c[n];
             for (int64_t i = 0; i < 3; i++) {
-                a->grads->W[2 * i + o] += d * a->x[3 * n + i];
+                a->grads->W[2 * i + o] += d * x[3 * n + i];
                 a->d_x[3 * n + i] += d * a->params->W[2 * i + o];
             }
         }
