@@ -70,7 +70,7 @@ class Entry:
     writes: tuple[Table, ...]
     #: as a spec calls the sizes and the numbers
     symbols: tuple[str, ...]
-    #: are there fields `void *saved` and `size_t saved_bytes`? What they hold is "written" or "read"
+    #: "written" or "read", where there are fields `void *saved` and `size_t saved_bytes`
     saved: str = ""
 
 
