@@ -5,8 +5,8 @@
     int32_t mlp_forward(const mlp_forward_arguments *a, void *workspace, size_t bytes);   0, or a code for mlp_message
 
 An entry is a function with one struct of arguments, whose fields are in this order: sizes, numbers, inputs, tables that
-are read, the seed, results, tables that are written, saved values. A table is a struct of pointers with a field for each
-parameter (or state): parameters, gradients and the slots of an optimiser are tables of one type.
+are read, the seed, results, tables that are written, saved values. A table is a struct of pointers, with a field for
+each parameter (or state): parameters, gradients and the slots of an optimiser are tables of one type.
 """
 
 from __future__ import annotations
