@@ -65,20 +65,23 @@ def solve(shape: tuple[Size, ...], places: tuple[ir.Place, ...], sizes: tuple[Si
     found = Solution()
     rank = len(shape)
     for position, place in enumerate(places):
-        if not isinstance(place, ir.Affine) or place.mode != "inside" or place.divisor != 1:
+        if not isinstance(place, ir.Affine) or place.mode != "inside":
             return None
         form = _substituted(Form(tuple((rank + n, c) for n, c in place.terms), place.offset), found.table, rank)
         if form is None:
             return None
         open_ = [(n - rank, c) for n, c in form.terms if n >= rank]
         if not open_:
+            if place.divisor != 1:
+                return None
             found.equalities.append((position, form))
             continue
         chosen, coefficient = max(open_, key=lambda t: _weight(sizes[t[0]], t[1]))
         if not isinstance(coefficient, int):
             return None
         sign = 1 if coefficient > 0 else -1
-        terms = {position: sign, **{n: tidy(-sign * c) for n, c in form.terms if n != rank + chosen}}
+        reached = {position: tidy(sign * place.divisor)}  # the sum of all terms is the divisor times the position
+        terms = {**reached, **{n: tidy(-sign * c) for n, c in form.terms if n != rank + chosen}}
         solved = Form(tuple(terms.items()), tidy(-sign * form.offset), abs(coefficient))
         for n, earlier in found.table.items():
             again = _substituted(earlier, {chosen: solved}, rank)

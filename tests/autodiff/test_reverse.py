@@ -147,6 +147,26 @@ fn f(
     same_as_torch(program, conv, values)
 
 
+@rows("7.31")
+@pytest.mark.parametrize(("stride", "pad"), [(2, 1), (3, 0)])
+def test_the_gradient_of_a_gradient_of_a_strided_convolution_is_a_gather(stride: int, pad: int) -> None:
+    text = f"""
+fn f(x: f64[N, T, C], K: f64[4, O, C]) -> y: [N, {stride}*T + {4 - stride - 2 * pad}, O]:
+    longer[n: N, p: {stride}*T + {4 - stride - 2 * pad}, o: O] = 0.0
+    h[n, t: T, c] = (longer[n, {stride}*t + a - {pad}, o] else 0) * K[a, o, c]
+    y = vjp(h, longer, x)
+"""
+    program = unit(text)
+    found, _ = pulled_back(program)
+    assert not any(isinstance(node, ir.Scatter) for node in all_nodes(list(found.values())))
+
+    def conv(x: Any, K: Any) -> Any:
+        y = torch.nn.functional.conv_transpose1d(x.mT, K.permute(2, 1, 0), stride=stride, padding=pad)
+        return y.mT
+
+    same_as_torch(program, conv, {"x": RNG.standard_normal((2, 5, 3)), "K": RNG.standard_normal((4, 2, 3))})
+
+
 @rows("P02")
 @pytest.mark.parametrize(("shape", "body"), [
     ("[N, T-1]", "y[n, t] = x[n, t + 1]"),
