@@ -8,7 +8,7 @@ from dslc.check import static_values, wording
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
 from dslc.check.program import SizeCondition
-from dslc.check.values import Static, exact
+from dslc.check.values import Static, StaticValue, exact
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.sizes import Facts, Size, quotient, tidy
@@ -114,10 +114,10 @@ def prove_where(frame: Frame, caller: Frame, conditions: Sequence[t.Condition], 
         return True
     condition, holds, _, _ = min(failed, key=lambda f: f[1] is None)
     values = [
-        f"{name} = {frame.show(size)}"
+        f"{name} = {shown}"
         for name in sorted({n.id for n in condition.walk() if isinstance(n, t.Name)})
         if isinstance(binding := frame.names.get(name), Static)
-        and (size := exact(binding.value)) is not None and frame.show(size) != name
+        and (shown := _value(frame, binding.value)) is not None and shown != name
     ]  # fmt: skip
     how = "does not hold" if holds is False else "is not known to hold"
     stated = ", ".join(dict.fromkeys(_shown(frame, node, a, b) for node, _, a, b in failed))
@@ -126,6 +126,14 @@ def prove_where(frame: Frame, caller: Frame, conditions: Sequence[t.Condition], 
     labels = (Label(span), Label(condition.span, f"`{callee}` needs this"))
     caller.report(kinds.WHERE_FAILS(*labels, callee=callee, text=condition.span.text, how=how, notes=note, help=help))
     return False
+
+
+def _value(frame: Frame, value: StaticValue) -> str | None:
+    """A size or a switch as it is written."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    size = exact(value)
+    return None if size is None else frame.show(size)
 
 
 def _is_divisibility(node: t.Compare) -> bool:

@@ -1,87 +1,245 @@
-# Convolutions and pooling, channels last: x[n, t, c] or x[n, h, w, c].
+# Convolutions, channels last: x[n, t, c], x[n, h, w, c] or x[n, d, h, w, c] (chapter 7).
 # A window of `kernel` taps, `dilation` apart, moves by `stride` over x, which has `pad` zeros on
-# each side.
+# each side. With `same`, there are as many zeros as ceil(size / stride) windows need; an odd one
+# stands behind.
+# `pad2d` puts zeros on some sides alone; `channels_first` takes any of these layers to x[n, c, h, w].
 
-# Convolution over one axis.
+# How many places a window of `kernel` taps has on an axis; with `ceil` the last one may stick out behind.
+fn window_count(
+    length, kernel: int, stride: int, pad: int, dilation: int, same: bool, ceil: bool = false
+) = (
+    (length - 1) // stride + 1
+    if same
+    else min(
+        (length + 2 * pad - dilation * (kernel - 1) + stride - 2) // stride,
+        (length + pad - 1) // stride,
+    )
+    + 1
+    if ceil
+    else (length + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1
+)
+
+# How far the first window begins in front of the axis.
+fn window_start(length, kernel: int, stride: int, pad: int, dilation: int, same: bool) = (
+    max(0, (length - 1) // stride * stride + dilation * (kernel - 1) + 1 - length) // 2
+    if same
+    else pad
+)
+
+# Convolution over one axis (equation 8.1).
 layer conv1d(
-    x: [N, T, C], out: size, kernel = 3, stride = 1, pad = 0, dilation = 1, bias = true
+    x: [N, T, C],
+    out: size,
+    kernel = 3,
+    stride = 1,
+    pad = 0,
+    dilation = 1,
+    bias = true,
+    same = false,
 ) -> y: [
-    N, P = (T + 2*pad - dilation*(kernel - 1) - 1) // stride + 1, O = out
-] where T + 2*pad > dilation * (kernel - 1):
+    N, P = window_count(T, kernel, stride, pad, dilation, same), O = out
+] where T + 2*pad > (0 if same else dilation * (kernel - 1)):
     param K: [kernel, C, O] ~ he
-    y[n, p, o] = (x[n, stride*p + dilation*u - pad, c] else 0) * K[u, c, o]
+    y[n, p, o] = sum[u, c](
+        K[u, c, o]
+        * (
+            x[n, stride*p + dilation*u - window_start(T, kernel, stride, pad, dilation, same), c]
+            else 0
+        ),
+    )
     if bias:
         param b: [O] ~ zeros
         y[n, p, o] = y[n, p, o] + b[o]
 
-# Convolution over two axes.
+# Convolution over two axes (equation 7.7).
 layer conv2d(
-    x: [N, H, W, C], out: size, kernel = 3, stride = 1, pad = 0, dilation = 1, bias = true
+    x: [N, H, W, C],
+    out: size,
+    kernel = 3,
+    stride = 1,
+    pad = 0,
+    dilation = 1,
+    bias = true,
+    same = false,
 ) -> y: [
     N,
-    P = (H + 2*pad - dilation*(kernel - 1) - 1) // stride + 1,
-    Q = (W + 2*pad - dilation*(kernel - 1) - 1) // stride + 1,
+    P = window_count(H, kernel, stride, pad, dilation, same),
+    Q = window_count(W, kernel, stride, pad, dilation, same),
     O = out,
-] where H + 2*pad > dilation * (kernel - 1), W + 2*pad > dilation * (kernel - 1):
+] where H + 2*pad > (0 if same else dilation * (kernel - 1)), (
+    W + 2*pad > (0 if same else dilation * (kernel - 1))
+):
     param K: [kernel, kernel, C, O] ~ he
-    y[n, p, q, o] = (
-        K[u, v, c, o] * (x[n, stride*p + dilation*u - pad, stride*q + dilation*v - pad, c] else 0)
+    y[n, p, q, o] = sum[u, v, c](
+        K[u, v, c, o]
+        * (
+            x[
+                n,
+                stride*p + dilation*u - window_start(H, kernel, stride, pad, dilation, same),
+                stride*q + dilation*v - window_start(W, kernel, stride, pad, dilation, same),
+                c,
+            ]
+            else 0
+        ),
     )
     if bias:
         param b: [O] ~ zeros
         y[n, p, q, o] = y[n, p, q, o] + b[o]
 
-# Convolution over three axes, with stride and dilation 1.
+# Convolution over three axes.
 layer conv3d(
-    x: [N, D, H, W, C], out: size, kernel = 3, pad = 0, bias = true
+    x: [N, D, H, W, C],
+    out: size,
+    kernel = 3,
+    stride = 1,
+    pad = 0,
+    dilation = 1,
+    bias = true,
+    same = false,
 ) -> y: [
-    N, D + 2*pad - kernel + 1, H + 2*pad - kernel + 1, W + 2*pad - kernel + 1, O = out
-] where D + 2*pad >= kernel, H + 2*pad >= kernel, W + 2*pad >= kernel:
+    N,
+    P = window_count(D, kernel, stride, pad, dilation, same),
+    Q = window_count(H, kernel, stride, pad, dilation, same),
+    R = window_count(W, kernel, stride, pad, dilation, same),
+    O = out,
+] where D + 2*pad > (0 if same else dilation * (kernel - 1)), (
+    H + 2*pad > (0 if same else dilation * (kernel - 1))
+), W + 2*pad > (0 if same else dilation * (kernel - 1)):
     param K: [kernel, kernel, kernel, C, O] ~ he
-    y[n, p, q, r, o] = (x[n, p + u - pad, q + v - pad, r + w - pad, c] else 0) * K[u, v, w, c, o]
+    y[n, p, q, r, o] = sum[u, v, w, c](
+        K[u, v, w, c, o]
+        * (
+            x[
+                n,
+                stride*p + dilation*u - window_start(D, kernel, stride, pad, dilation, same),
+                stride*q + dilation*v - window_start(H, kernel, stride, pad, dilation, same),
+                stride*r + dilation*w - window_start(W, kernel, stride, pad, dilation, same),
+                c,
+            ]
+            else 0
+        ),
+    )
     if bias:
         param b: [O] ~ zeros
         y[n, p, q, r, o] = y[n, p, q, r, o] + b[o]
 
-# Each channel convolved on its own over one axis.
+# Each channel convolved on its own over one axis (section 7.2.2).
 layer depthwise_conv1d(
-    x: [N, T, C], kernel = 3, stride = 1, pad = 1
-) -> y: [N, P = (T + 2*pad - kernel) // stride + 1, C] where T + 2*pad >= kernel:
+    x: [N, T, C], kernel = 3, stride = 1, pad = 1, dilation = 1, same = false
+) -> y: [
+    N, P = window_count(T, kernel, stride, pad, dilation, same), C
+] where T + 2*pad > (0 if same else dilation * (kernel - 1)):
     param K: [kernel, C] ~ uniform(-1 / sqrt(kernel), 1 / sqrt(kernel))
     param b: [C] ~ zeros
-    y[n, p, c] = (x[n, stride*p + u - pad, c] else 0) * K[u, c] + b[c]
+    y[n, p, c] = (
+        b[c]
+        + sum[u](
+            K[u, c]
+            * (
+                x[
+                    n,
+                    stride*p + dilation*u - window_start(T, kernel, stride, pad, dilation, same),
+                    c,
+                ]
+                else 0
+            ),
+        )
+    )
 
-# Each channel convolved on its own over two axes.
+# Each channel convolved on its own over two axes (section 7.2.2).
 layer depthwise_conv2d(
-    x: [N, H, W, C], kernel = 3, stride = 1, pad = 1
+    x: [N, H, W, C], kernel = 3, stride = 1, pad = 1, dilation = 1, same = false
 ) -> y: [
-    N, P = (H + 2*pad - kernel) // stride + 1, Q = (W + 2*pad - kernel) // stride + 1, C
-] where H + 2*pad >= kernel, W + 2*pad >= kernel:
+    N,
+    P = window_count(H, kernel, stride, pad, dilation, same),
+    Q = window_count(W, kernel, stride, pad, dilation, same),
+    C,
+] where H + 2*pad > (0 if same else dilation * (kernel - 1)), (
+    W + 2*pad > (0 if same else dilation * (kernel - 1))
+):
     param K: [kernel, kernel, C] ~ uniform(-1.0 / kernel, 1.0 / kernel)
     param b: [C] ~ zeros
-    y[n, p, q, c] = (x[n, stride*p + u - pad, stride*q + v - pad, c] else 0) * K[u, v, c] + b[c]
+    y[n, p, q, c] = (
+        b[c]
+        + sum[u, v](
+            K[u, v, c]
+            * (
+                x[
+                    n,
+                    stride*p + dilation*u - window_start(H, kernel, stride, pad, dilation, same),
+                    stride*q + dilation*v - window_start(W, kernel, stride, pad, dilation, same),
+                    c,
+                ]
+                else 0
+            ),
+        )
+    )
 
-# Channels split into groups, each group convolved to its share of the outputs.
+# Channels split into groups, each group convolved to its share of the outputs (section 7.2.2).
 layer group_conv2d(
-    x: [N, H, W, C], out: size, groups: int, kernel = 3, stride = 1, pad = 1
+    x: [N, H, W, C],
+    out: size,
+    groups: int,
+    kernel = 3,
+    stride = 1,
+    pad = 1,
+    dilation = 1,
+    bias = true,
+    same = false,
 ) -> y: [
-    N, P = (H + 2*pad - kernel) // stride + 1, Q = (W + 2*pad - kernel) // stride + 1, O = out
-] where C % groups == 0, out % groups == 0, H + 2*pad >= kernel, W + 2*pad >= kernel:
+    N,
+    P = window_count(H, kernel, stride, pad, dilation, same),
+    Q = window_count(W, kernel, stride, pad, dilation, same),
+    O = out,
+] where C % groups == 0, out % groups == 0, H + 2*pad > (0 if same else dilation * (kernel - 1)), (
+    W + 2*pad > (0 if same else dilation * (kernel - 1))
+):
     param K: [kernel, kernel, G = groups, I = C / groups, J = out / groups] ~ he
-    param b: [O] ~ zeros
-    z[n, p: P, q: Q, g, j] = (
-        K[u, v, g, i, j] * (x[n, stride*p + u - pad, stride*q + v - pad, (g i)] else 0)
+    z[n, p: P, q: Q, g, j] = sum[u, v, i](
+        K[u, v, g, i, j]
+        * (
+            x[
+                n,
+                stride*p + dilation*u - window_start(H, kernel, stride, pad, dilation, same),
+                stride*q + dilation*v - window_start(W, kernel, stride, pad, dilation, same),
+                (g i),
+            ]
+            else 0
+        ),
     )
     y[n, p, q, (g j)] = z[n, p, q, g, j]
-    y[n, p, q, o] = y[n, p, q, o] + b[o]
+    if bias:
+        param b: [O] ~ zeros
+        y[n, p, q, o] = y[n, p, q, o] + b[o]
 
-# A depthwise convolution followed by a map of the channels.
+# A depthwise convolution followed by a map of the channels (section 7.2.2).
 layer separable_conv2d(
-    x: [N, H, W, C], out: size, kernel = 3, stride = 1, pad = 1
+    x: [N, H, W, C], out: size, kernel = 3, stride = 1, pad = 1, dilation = 1, same = false
 ) -> y: [
-    N, P = (H + 2*pad - kernel) // stride + 1, Q = (W + 2*pad - kernel) // stride + 1, O = out
-] where H + 2*pad >= kernel, W + 2*pad >= kernel:
-    y = x |> depthwise_conv2d(kernel, stride, pad) |> dense(out)
+    N,
+    P = window_count(H, kernel, stride, pad, dilation, same),
+    Q = window_count(W, kernel, stride, pad, dilation, same),
+    O = out,
+] where H + 2*pad > (0 if same else dilation * (kernel - 1)), (
+    W + 2*pad > (0 if same else dilation * (kernel - 1))
+):
+    y = x |> depthwise_conv2d(kernel, stride, pad, dilation, same) |> dense(out)
+
+# The transpose of a strided convolution: each pixel adds a kernel of `kernel` pixels to a larger image.
+layer conv_transpose2d(
+    x: [N, H, W, C], out: size, kernel = 2, stride = 2, pad = 0, bias = true
+) -> y: [
+    N, P = (H - 1)*stride + kernel - 2*pad, Q = (W - 1)*stride + kernel - 2*pad, O = out
+] where (H - 1)*stride + kernel > 2 * pad, (W - 1)*stride + kernel > 2 * pad:
+    param K: [kernel, kernel, O, C] ~ he
+    image[n: N, p: P, q: Q, o: O] = 0.0
+    z[n, h: H, w: W, c] = (
+        K[u, v, o, c] * (image[n, stride*h + u - pad, stride*w + v - pad, o] else 0)
+    )
+    y = vjp(z, image, x)
+    if bias:
+        param b: [O] ~ zeros
+        y[n, p, q, o] = y[n, p, q, o] + b[o]
 
 # Convolution that sees only the present and the past; the length is kept.
 layer causal_conv1d(
@@ -99,48 +257,12 @@ layer causal_depthwise_conv1d(x: [N, T, C], kernel = 4) -> y: [N, T, C]:
     param b: [C] ~ zeros
     y[n, t, c] = (x[n, t - u, c] else 0) * K[u, c] + b[c]
 
-# The largest value of each window, one axis.
-fn max_pool1d(
-    x: [N, T, C], window: int = 2, stride: int = 2
-) -> y: [N, P = (T - window) // stride + 1, C] where T >= window:
-    y[n, p, c] = max[u: window](x[n, stride*p + u, c])
+# Any layer for channels last over x[n, c, ...]: `x |> channels_first(conv2d(64))`.
+layer channels_first(x: [N, C, ...], body: layer) -> y:
+    last[n, ..., c] = x[n, c, ...]
+    z = body(last)
+    y[n, c, ...] = z[n, ..., c]
 
-# The largest value of each window, two axes.
-fn max_pool2d(
-    x: [N, H, W, C], window: int = 2, stride: int = 2
-) -> y: [
-    N, P = (H - window) // stride + 1, Q = (W - window) // stride + 1, C
-] where H >= window, W >= window:
-    y[n, p, q, c] = max[u: window, v: window](x[n, stride*p + u, stride*q + v, c])
-
-# The mean of each window, one axis.
-fn avg_pool1d(
-    x: [N, T, C], window: int = 2, stride: int = 2
-) -> y: [N, P = (T - window) // stride + 1, C] where T >= window:
-    y[n, p, c] = mean[u: window](x[n, stride*p + u, c])
-
-# The mean of each window, two axes.
-fn avg_pool2d(
-    x: [N, H, W, C], window: int = 2, stride: int = 2
-) -> y: [
-    N, P = (H - window) // stride + 1, Q = (W - window) // stride + 1, C
-] where H >= window, W >= window:
-    y[n, p, q, c] = mean[u: window, v: window](x[n, stride*p + u, stride*q + v, c])
-
-# The mean of each channel over all positions.
-fn global_avg_pool(x: [N, ..., C]) -> y: [N, C]:
-    y[n, c] = mean[...](x[n, ..., c])
-
-# The maximum of each channel over all positions.
-fn global_max_pool(x: [N, ..., C]) -> y: [N, C]:
-    y[n, c] = max[...](x[n, ..., c])
-
-# Each pixel repeated to a square of factor x factor pixels.
-fn upsample2d(x: [N, H, W, C], factor: int = 2) -> y: [N, H * factor, W * factor, C]:
-    y[n, (h a), (w b), c] = x[n, h, w, c] where a = factor, b = factor
-
-# An image cut into square patches, each laid out as one row.
-fn patches(
-    x: [N, H, W, C], side: size
-) -> y: [N, (H / side) * (W / side), side * side * C] where H % side == 0, W % side == 0:
-    y[n, (h w), (a b c)] = x[n, (h a), (w b), c] where a = side, b = side
+# The kernel of one convolution without zeros around that is two of them, one after the other (section 7.2.1).
+fn composed_kernel2d(first: [A, B, C, M], second: [D, E, M, O]) -> K: [A + D - 1, B + E - 1, C, O]:
+    K[s, t, c, o] = (first[s - u, t - v, c, m] else 0) * second[u, v, m, o]
