@@ -18,7 +18,7 @@ from torch.nn import functional as F
 Tensors = Mapping[str, torch.Tensor]
 #: y and the next states
 Result = tuple[torch.Tensor, Tensors]
-#: what a layer gives for x, with its parameters and states by name
+#: what a layer gives for x, with its parameters and states by name; "y" is what it gave in training, to tell draws by
 Oracle = Callable[[torch.Tensor, Tensors], torch.Tensor | Result]
 
 
@@ -87,6 +87,7 @@ class LayerTable:
         for n, case in enumerate(self.layers):
             own = {k.removeprefix(f"row_{n}."): x for k, x in {**params, **state}.items() if k.startswith(f"row_{n}.")}
             tensors = {k: torch.tensor(x, requires_grad=f"row_{n}.{k}" in params) for k, x in own.items()}
+            tensors["y"] = torch.tensor(np.asarray(found[f"y_{n}"]))
             x = torch.tensor(xs[n], requires_grad=True)
             given = {"x": x, **{k: v for k, v in tensors.items() if v.requires_grad}}
             result = case.trained(x, tensors)
