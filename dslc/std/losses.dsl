@@ -85,6 +85,10 @@ fn l2(w: [...]) -> penalty: []:
 fn l1(w: [...]) -> penalty: []:
     penalty = sum[...](abs(w[...]))
 
+# The sum of the lengths of rows, each weighted by the root of its size: for parameters that vanish in groups.
+fn group_l2(w: [G, K]) -> penalty: []:
+    penalty = sqrt(K) * sum[g](sqrt(sum[k](w[g, k]^2)))
+
 # ---- metrics
 
 # The fraction of examples whose largest logit is that of the right class.
