@@ -31,6 +31,7 @@ TABLES = {
     "primitives": differentiation.PRIMITIVES,
     "equations": first.EQUATIONS,
     "boxes": first.BOXES,
+    "indexing": first.INDEXING,
     "closed forms": library.CLOSED_FORMS,
     "densities": library.DENSITIES,
     "calibration": library.DECISIONS,

@@ -14,6 +14,9 @@ import numpy as np
 import pytest
 from catalogue import model
 from marks import rows
+from properties import equivariance, permutation, shown
+
+from dslc.compiler import compile_text
 
 # Triton's interpreter must be chosen before triton is imported
 os.environ["TRITON_INTERPRET"] = "1"
@@ -478,3 +481,100 @@ model limits(x: f64[M]) -> (z: [M, 2], d: [M], k: [M]):
     np.testing.assert_allclose([right, left], [[1.0] * 4, [-1.0] * 4], atol=1e-9)
     np.testing.assert_array_equal(here["k"], 0)  # the one of docs/language.md
     np.testing.assert_array_equal([ahead["k"], behind["k"]], [[1.0] * 4, [-1.0] * 4])
+
+
+CLASSIFIER = """
+model classifier(x: f64[N, D], W: f64[D, K], b: f64[K]) -> (p: [N, K], mixed: [N, K]):
+    p[n, k] = softmax[k](x[n, i] * W[i, k] + b[k])
+    mixed[n, k] = cumsum[n](p[n, k])
+"""
+
+
+@rows("L09")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_predictions_change_places_with_their_rows(backend: str, tmp_path: Path) -> None:
+    """f(P X) = P f(X) for a linear model; a running sum over the rows is no such function."""
+    module = model(CLASSIFIER, tmp_path, backend)
+    rng = np.random.default_rng(5)
+    x, W, b = rng.standard_normal((6, 3)), rng.standard_normal((3, 4)), rng.standard_normal(4)
+    order = permutation([3, 0, 5, 1, 4, 2])
+    shown(
+        lambda f: equivariance(f, x, order),
+        lambda x: module.forward({}, np.ascontiguousarray(x), W, b)["p"],
+        lambda x: module.forward({}, np.ascontiguousarray(x), W, b)["mixed"],
+    )
+
+
+LOG_LIKELIHOOD = """
+model log_likelihood(x: f64[N], mu: f64[], sigma: f64[]) -> (y: [], d_mu: [], d_sigma: []):
+    y = sum[n](normal_log_density(x[n], mu, sigma))
+    d_mu = grad(y, mu)
+    d_sigma = grad(y, sigma)
+"""
+
+
+@rows("Q11")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_data_with_one_mean_and_one_variance_have_one_likelihood(backend: str, tmp_path: Path) -> None:
+    """The two are sufficient: for all parameters, data that share them have the same density and the same gradients."""
+    module = model(LOG_LIKELIHOOD, tmp_path, backend)
+    one = np.array([1.0, 2.0, 4.0, 7.0, 6.0])
+    z = np.array([0.3, -1.2, 0.4, 2.0, 0.1])
+    two = (z - z.mean()) / z.std() * one.std() + one.mean()
+    wide = 2 * (two - two.mean()) + two.mean()
+    assert np.abs(np.sort(one) - np.sort(two)).max() > 0.3
+    for mu, sigma in ((0.0, 1.0), (4.0, 2.0), (-3.0, 0.5)):
+        found, same, other = (module.forward({}, x, np.float64(mu), np.float64(sigma)) for x in (one, two, wide))
+        for name in ("y", "d_mu", "d_sigma"):
+            assert float(same[name]) == pytest.approx(float(found[name]), rel=1e-12, abs=1e-10)
+        assert abs(float(other["y"]) - float(found["y"])) > 1
+
+
+@rows("D02")
+def test_a_fit_holds_for_draws_of_the_same_distribution_and_fails_for_those_of_another(tmp_path: Path) -> None:
+    """A line fitted to a bent function: the risk on further draws is that of training, far from them it is not."""
+    rng = np.random.default_rng(2)
+    module = model(LEAST_SQUARES, tmp_path, method="solve")
+
+    def drawn(centre: float) -> tuple[Array, Array]:
+        x = centre + 0.3 * rng.standard_normal(400)
+        return np.stack([x, np.ones(400)], 1), np.exp(x) + 0.1 * rng.standard_normal(400)
+
+    x, y = drawn(0.0)
+    w = module.forward({}, x, y)["w"]
+    risks = {c: float(np.mean((drawn_y - drawn_x @ w) ** 2)) for c in (0.0, 1.5) for drawn_x, drawn_y in [drawn(c)]}
+    trained = float(module.forward({}, x, y)["variance"])
+    assert risks[0.0] == pytest.approx(trained, rel=0.3)
+    assert risks[1.5] > 20 * trained
+
+
+#: one equation, and a loop, a reduction and a product in it: what a backend makes kernels of
+ONE_SPEC = """
+model one_spec(x: f64[N, D], W: f64[D, K]) -> (y: [N, K], s: [N]):
+    y[n, k] = tanh(x[n, i] * W[i, k])
+    scan t in 0..3:
+        h[t, n] = 0.5 * h[t-1, n] + mean[k](y[n, k]^2)
+    start h = 0
+    s[n] = h[2, n]
+"""
+
+
+@rows("P24", "B06")
+@pytest.mark.parametrize("dtype", ["f64", "f32"])
+def test_one_spec_has_one_value_by_the_kernels_of_every_backend(dtype: str, tmp_path: Path) -> None:
+    """Each backend compiles it to code of its own, fused as it sees fit; values differ by roundings alone."""
+    rng = np.random.default_rng(9)
+    kind = np.float64 if dtype == "f64" else np.float32
+    x, W = rng.standard_normal((33, 17)).astype(kind), rng.standard_normal((17, 21)).astype(kind)
+    text = ONE_SPEC if dtype == "f64" else ONE_SPEC.replace("f64", "f32")
+    y = np.tanh(x.astype(float) @ W)
+    s = 1.75 * (y**2).mean(1)
+    bound = 1e-12 if dtype == "f64" else 3e-6
+    texts = set()
+    for backend in BACKENDS:
+        found = model(text, tmp_path, backend, dtype).forward({}, x, W)
+        assert found["y"].dtype == kind
+        np.testing.assert_allclose(found["y"], y, atol=bound)
+        np.testing.assert_allclose(found["s"], s, atol=bound)
+        texts.add(compile_text(tmp_path / "row.dsl", backend, dtype=dtype))
+    assert len(texts) == len(BACKENDS)

@@ -113,6 +113,47 @@ BOXES = cases(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("case", EQUATIONS + BOXES)
+ROWS = {"X": "[6, 4]", "at": "i32[7] < 6"}
+
+#: what is done to arrays in NumPy by brackets, reductions, comparisons and orders
+INDEXING = cases(
+    Case("X2.0", {"X": "[6, 4]"}, "[6]", "y = X[:, 0]", lambda x: x[:, 0]),
+    Case("X2.0", {"X": "[6, 4]"}, "[4, 4]", "y = X[1:5, :]", lambda x: x[1:-1]),
+    Case("X2.0", {"X": "[6, 4]"}, "[6, 4]", "y = X[::-1, :]", lambda x: x.flip(0)),
+    Case("X2.0", {"X": "[6, 4]"}, "[3, 2]", "y = X[::2, 1:4:2]", lambda x: x[::2, 1:4:2]),
+    Case("X2.0", {"X": "[6, 4]"}, "[4]", "y[k] = X[5, k]", lambda x: x[-1]),
+    Case("X2.0", ROWS, "[7, 4]", "y[m, k] = X[at[m], k]", lambda x, at: x[at.long()]),
+    Case("X2.0", {**ROWS, "col": "i32[7] < 4"}, "[7]", "y[m] = X[at[m], col[m]]",
+         lambda x, at, col: x[at.long(), col.long()]),
+    Case("X2.0", {"X": "[7, 4]", "at": "i32[7] < 6"}, "[6, 4]", "y[at[m], k] += X[m, k]",
+         lambda x, at: torch.zeros(6, 4, dtype=x.dtype).index_add(0, at.long(), x)),
+    Case("X2.0", {"X": "[6, 4]"}, "[6, 4]", "y[n, k] = X[n, k] if X[n, k] > 0 else -2 * X[n, k]",
+         lambda x: torch.where(x > 0, x, -2 * x)),
+    Case("X2.0", {"X": "[4, 4]"}, "[4]", "y[i] = X[i, i] + X[i, 3 - i]", lambda x: x.diagonal() + x.flip(1).diagonal()),
+    Case("X2.0", {"X": "[4, 4]"}, "[4, 4]", "y[i, j] = X[j, i] if i > j else 0", lambda x: x.T.tril(-1)),
+    Case("X2.0", {"X": "[6, 4]"}, "[24]", "y[(n k)] = X[n, k]", lambda x: x.reshape(-1)),
+    Case("X2.0", {"X": "[6, 4]"}, "[6, 2, 2]", "y[n, a, b] = X[n, (a b)] where a = 2", lambda x: x.reshape(6, 2, 2)),
+    Case("X2.0", {"X": "[6, 4]"}, "[6, 4]", "y[n, k] = X[wrap(n + 2), wrap(k - 1)]", lambda x: x.roll((-2, 1), (0, 1))),
+    Case("X2.0", {"X": "[6, 4]", "Z": "[7, 4]"}, "[13, 4]", "y[n, k] = concat[n](X[n, k], Z[n, k])",
+         lambda x, z: torch.cat((x, z))),
+    Case("X2.0", {"X": "[6, 4]"}, "[8, 6]", "y[p: 8, q: 6] = (X[p - 1, q - 1] else 0)",
+         lambda x: torch.nn.functional.pad(x, (1, 1, 1, 1))),
+    Case("X2.0", {"X": "[6, 4]"}, "[6, 4]",
+         "y[n, k] = (X[n, k] - min[n](X[n, k])) / (max[n](X[n, k]) - min[n](X[n, k]))",
+         lambda x: (x - x.amin(0)) / (x.amax(0) - x.amin(0))),
+    Case("X2.0", {"X": "[6, 4]"}, "[6, 4]", "y[n, k] = cumsum[n](X[n, k])", lambda x: x.cumsum(0)),
+    Case("X2.0", {"X": "[6, 4]"}, "[6, 4]", "y[n, k] = sort[n](X[n, k])", lambda x: x.sort(0).values),
+    Case("X2.0", {"X": "[6, 4]"}, "i64[6]", "y[n] = argmax[k](X[n, k])", lambda x: x.argmax(1)),
+    Case("X2.0", {"c": "i32[6] < 4"}, "[6, 4]", "y[n, k] = one_hot[k: 4](c[n])",
+         lambda c: torch.nn.functional.one_hot(c.long(), 4).double()),
+    Case("X2.0", {"c": "i32[6] < 4"}, "[4]", "y[c[n]] += 1.0", lambda c: torch.bincount(c, minlength=4).double()),
+    Case("X2.0", {"X": "[6, 4]"}, "[3, 2]", "y[p, q] = sum[a, b](X[(p a), (q b)]) where p = 3, q = 2",
+         lambda x: x.reshape(3, 2, 2, 2).sum((1, 3))),
+    Case("X2.0", {"x": "[6]", "z": "[7]"}, "[6, 7]", "y[n, m] = 1 / (abs(x[n] - z[m]) + 1)",
+         lambda x, z: 1 / ((x[:, None] - z).abs() + 1)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("case", EQUATIONS + BOXES + INDEXING)
 def test_equations_of_the_first_chapters_have_the_values_and_gradients_of_torch(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
