@@ -44,7 +44,8 @@ class RunError(Exception):
 class Stopped(Exception):
     """A run that was asked to stop, and has written its checkpoint."""
 
-    def __init__(self, step: int, epoch: int):
+    def __init__(self, step: int, epoch: int, folder: object = ""):
         super().__init__(f"stopped after step {step}")
         self.step = step
         self.epoch = epoch
+        self.folder = folder

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,8 @@ class Compiled:
     fingerprint: str
     #: what the module computes with
     backend: str
+    #: hyper-parameters and sizes that were set
+    settings: Mapping[str, object] = field(default_factory=dict)
 
 
 @contextmanager
@@ -98,7 +100,8 @@ def compiled(
             continue
         if backend == "auto" and not quiet:
             click.echo(f"backend: {name}{f' ({tool})' if tool else ''}{told}", err=True)
-        return Compiled(checked, instance, train, module, fingerprint(checked, settings, dtype, instance.name), name)
+        print_of = fingerprint(checked, settings, dtype, instance.name)
+        return Compiled(checked, instance, train, module, print_of, name, settings)
     raise AssertionError("there is a backend to try")
 
 

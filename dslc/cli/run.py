@@ -91,13 +91,15 @@ def outputs(program: Compiled, weights: Path, inputs: Path, seed: int) -> dict[s
 
     import numpy as np
 
-    from dslc.arrays import read_arrays
+    from dslc.data.fields import fields_of, matched
+    from dslc.data.files import inputs_of, read_encoding
     from dslc.run_errors import RunError
-    from dslc.training.data import fields_of, matched
     from dslc.training.weights import read_weights
 
     module = program.module
-    arrays = matched(inputs, read_arrays(inputs), fields_of(program.model), where=program.model.where)
+    fields = fields_of(program.model)
+    found = inputs_of(inputs, fields, read_encoding(weights.parent))
+    arrays = matched(inputs, found, fields, where=program.model.where)
     params, state = read_weights(module, weights)
     accepted = inspect.signature(module.forward).parameters
     options: dict[str, Any] = {"state": state, "seed": seed}

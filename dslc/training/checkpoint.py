@@ -21,14 +21,16 @@ FORMAT = 1
 CHECKPOINT = "checkpoint.npz"
 PREVIOUS = "checkpoint.previous.npz"
 WEIGHTS = "weights.safetensors"
+#: what a run is of: its spec, settings and data
+RECORD = "run.json"
 
 
 @dataclass
 class Best:
-    """The weights with the lowest validation loss so far."""
+    """The weights of the best epoch so far, and the value of the validation rows that made it so."""
 
     epoch: int
-    loss: float
+    value: float
     arrays: Arrays
 
 
@@ -50,7 +52,7 @@ def write_checkpoint(folder: Path, snapshot: Snapshot) -> None:
         arrays |= {f"{group}/{name}": value for name, value in values.items()}
     about = {"format": FORMAT, **snapshot.about}
     if snapshot.best is not None:
-        about["best"] = {"epoch": snapshot.best.epoch, "loss": snapshot.best.loss}
+        about["best"] = {"epoch": snapshot.best.epoch, "value": snapshot.best.value}
         arrays |= {f"best/{name}": value for name, value in snapshot.best.arrays.items()}
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
     path = folder / CHECKPOINT
@@ -62,7 +64,7 @@ def write_checkpoint(folder: Path, snapshot: Snapshot) -> None:
 
 def clear(folder: Path, fresh: bool) -> None:
     """Delete what a killed run left half written, and to begin anew the checkpoints; the folder must be locked."""
-    for name in (CHECKPOINT, PREVIOUS, WEIGHTS):
+    for name in (CHECKPOINT, PREVIOUS, WEIGHTS, RECORD):
         remove_leftovers(folder / name)
     for name in (CHECKPOINT, PREVIOUS) if fresh else ():
         (folder / name).unlink(missing_ok=True)
@@ -90,6 +92,18 @@ def write_weights(folder: Path, arrays: Mapping[str, Array]) -> None:
             raise RunError(f"{path} is not written: `{name}` is not finite", help="--fresh starts anew")
     try:
         write_atomically(path, lambda file: write_safetensors(file, whole))
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def write_json(path: Path, about: Mapping[str, Any] | None) -> None:
+    """A small file about a run; none where there is nothing to say, and then an old one goes."""
+    if not about:
+        path.unlink(missing_ok=True)
+        return
+    text = json.dumps(about, indent=1).encode()
+    try:
+        write_atomically(path, lambda file: file.writelines([text]))
     except OSError as error:
         raise cannot_write(path, error) from error
 
@@ -141,7 +155,13 @@ def _means(x: Any) -> bool:
 
 def _epoch(x: Any) -> bool:
     fields = {"epoch": _count, "steps": _count, "training": _means, "validation": _means}
-    return isinstance(x, dict) and x.keys() == fields.keys() and all(is_one(x[k]) for k, is_one in fields.items())
+    if not isinstance(x, dict) or x.keys() - {"gradient"} != fields.keys():
+        return False
+    return all(is_one(x[k]) for k, is_one in fields.items()) and _means(x.get("gradient", {}))
+
+
+def _settings(x: Any) -> bool:
+    return isinstance(x, dict) and all(v is None or isinstance(v, int | float | str) for v in x.values())
 
 
 def _digest(x: Any) -> bool:
@@ -155,13 +175,20 @@ def _digests(x: Any) -> bool:
 #: what a checkpoint says beside its arrays, and what that must be; those in OPTIONAL may be missing
 ABOUT: dict[str, Callable[[Any], bool]] = {
     "step": _count, "opt_seed": _count, "epoch": _count, "position": _count, "seen": _count, "seed": _count,
-    "batch": lambda x: _count(x) and x > 0, "since_best": _count, "sums": _means, "spec": lambda x: isinstance(x, str),
+    "batch": lambda x: _count(x) and x > 0, "sums": _means, "spec": lambda x: isinstance(x, str),
     "backend": lambda x: isinstance(x, str), "validation": lambda x: isinstance(x, int | float), "data": _digests,
     "start": _digests,
     "history": lambda x: isinstance(x, list) and all(map(_epoch, x)),
-    "best": lambda x: isinstance(x, dict) and _count(x.get("epoch")) and isinstance(x.get("loss"), float),
+    "best": lambda x: isinstance(x, dict) and _count(x.get("epoch")) and isinstance(_value_of_best(x), float),
+    "norms": lambda x: _means(x) and x.keys() == {"sum", "largest", "steps"}, "settings": _settings, "averaged": _count,
+    "moved": lambda x: isinstance(x, float) and x >= 0,
 }  # fmt: skip
-OPTIONAL = ("start", "best", "backend")
+OPTIONAL = ("start", "best", "backend", "norms", "settings", "averaged", "moved")
+
+
+def _value_of_best(best: dict[str, Any]) -> Any:
+    """What made an epoch the best one: the loss, before there was a choice."""
+    return best.get("value", best.get("loss"))
 
 
 def backend_of_run(snapshot: Snapshot) -> str:
@@ -188,7 +215,7 @@ def read_snapshot(path: Path) -> Snapshot:
         group, _, name = key.partition("/")
         groups.setdefault(group, {})[name] = value
     best = groups.pop("best", None)
-    for weights in (groups.get("params", {}), groups.get("opt.state", {}), best or {}):
+    for weights in (groups.get("params", {}), groups.get("opt.state", {}), groups.get("average", {}), best or {}):
         for name, value in weights.items():
             if value.dtype.kind == "f" and not np.isfinite(value).all():
                 raise RunError(f"the checkpoint {path} cannot be used: `{name}` is not finite")
@@ -199,7 +226,7 @@ def read_snapshot(path: Path) -> Snapshot:
         if field_ not in about or not is_one(about[field_]):
             what = "is not what dslc writes" if field_ in about else "is missing"
             raise RunError(f"the checkpoint {path} cannot be used: `{field_}` {what}")
-    kept = Best(about["best"]["epoch"], about["best"]["loss"], best) if best is not None else None
+    kept = Best(about["best"]["epoch"], _value_of_best(about["best"]), best) if best is not None else None
     return Snapshot(groups, about, kept, str(path))
 
 

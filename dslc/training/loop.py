@@ -1,4 +1,4 @@
-"""The training loop: steps, epochs, validation, early stopping, checkpoints, and stopping when asked to."""
+"""The training loop: steps, epochs, validation, early stopping, averages, checkpoints, and stopping when asked to."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from dslc.arrays import Arrays, locked
+from dslc.data.files import ENCODING
+from dslc.data.rows import Rows, digests
 from dslc.run_errors import RunError, Stopped
+from dslc.training.averaging import Average
 from dslc.training.checkpoint import (
+    RECORD,
     Best,
     Snapshot,
     backend_of_run,
@@ -19,10 +24,10 @@ from dslc.training.checkpoint import (
     clear,
     read_checkpoint,
     write_checkpoint,
+    write_json,
     write_weights,
 )
-from dslc.training.data import Rows, digests
-from dslc.training.run import Epoch, Run, Settings, evaluate, is_better
+from dslc.training.run import Epoch, Run, Settings, evaluate
 
 #: an epoch that took less time than the first is not worth a checkpoint; more time than the second is too much to lose
 SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 60.0
@@ -44,6 +49,10 @@ class Job:
     start: Arrays | None = None
     #: what the module computes with: another backend would end with other last bits
     backend: str = "numpy"
+    #: how files became the data, for the folder
+    encoding: dict[str, Any] | None = None
+    #: spec, settings and data, for the folder: what draws pictures of the run needs them
+    about: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -60,13 +69,17 @@ class Watch:
 
 @dataclass
 class Outcome:
-    """What a run leaves: weights by dotted name (the best ones with early stopping), and its history."""
+    """What a run leaves: weights by dotted name (which ones, `kept` says), and its history."""
 
     weights: Arrays
     steps: int
     history: list[Epoch]
+    #: the epoch that the weights are of, where they are those of the best one
     best_epoch: int | None = None
-    stopped_early: bool = False
+    #: why the run stopped before its last step, if it did
+    reason: str = ""
+    #: which weights are left, in words
+    kept: str = ""
     #: steps that were done before this process began
     resumed_at: int = 0
     #: validation values of the weights, where there are validation rows
@@ -85,10 +98,11 @@ class Training:
 
     def __init__(self, job: Job, settings: Settings, watch: Watch):
         self.job, self.settings, self.watch = job, settings, watch
-        self.run = Run(job.module, job.data, job.rows, settings.batch, settings.seed, job.start)
+        self.run = Run(job.module, job.data, job.rows, settings, job.start)
         self.history: list[Epoch] = []
         self.best: Best | None = None
-        self.since_best = 0
+        #: of the weights, where they are averaged
+        self.average = Average(settings.ema)
         self.saved_step = -1
         self.saved_at = time.monotonic()
         #: stands for the weights that the run began with, if they were given
@@ -100,13 +114,14 @@ class Training:
         spe = self.run.steps_per_epoch
         return self.settings.steps if self.settings.steps is not None else self.settings.epochs * spe
 
-    @property
-    def exhausted(self) -> bool:
-        """Whether the validation loss has not improved for too long."""
-        return self.settings.patience is not None and self.since_best >= self.settings.patience
+    def reason(self) -> str:
+        """Why to stop early; empty to go on."""
+        losses = [entry.training["loss"] for entry in self.history if "loss" in entry.training]
+        validation = [entry.validation for entry in self.history]
+        return self.settings.rules.reason(losses, validation, self.run.moved) or ""
 
     def run_to_end(self) -> Outcome:
-        """Resume if there is a checkpoint, and train until the steps or the patience are used up."""
+        """Resume if there is a checkpoint, and train until the steps are done or a rule stops it."""
         try:
             self.job.folder.mkdir(parents=True, exist_ok=True)
             with locked(self.job.folder):
@@ -119,27 +134,31 @@ class Training:
         self.resume()
         first = self.run.step_number
         self.watch.on_start(first, self.total)
-        while self.run.step_number < self.total and not self.exhausted:
+        while self.run.step_number < self.total and not self.reason():
             self.step()
             if self.watch.should_stop():
                 self.save()
-                raise Stopped(self.run.step_number, self.run.epoch)
+                raise Stopped(self.run.step_number, self.run.epoch, self.job.folder)
         if self.saved_step != self.run.step_number:
             self.save()
         elif first == self.run.step_number:
             write_weights(self.job.folder, self.kept())
-        best = self.kept()
-        validation = self.evaluate(best) if self.job.validation else {}
-        early = self.exhausted and self.run.step_number < self.total
-        chosen = self.best.epoch if self.best is not None and best is self.best.arrays else None
-        means = self.run.means()
-        return Outcome(best, self.run.step_number, self.history, chosen, early, first, validation, means)
+        weights = self.kept()
+        validation = self.evaluate(weights) if self.job.validation else {}
+        early = self.reason() if self.run.step_number < self.total else ""
+        chosen = self.best.epoch if self.best is not None and weights is self.best.arrays else None
+        return Outcome(
+            weights, self.run.step_number, self.history, chosen, early, self.kept_in_words(), first, validation,
+            self.run.means(),
+        )  # fmt: skip
 
     def step(self) -> None:
         loss = self.run.step()
         if not math.isfinite(loss):
             raise self.explanation(f"the loss is {loss} at step {self.run.step_number}")
         self.watch.on_step(self.run.step_number, loss)
+        if self.settings.ema is not None:
+            self.average.add(self.run.weights())
         ended = self.run.at_end_of_epoch
         if ended:
             self.end_epoch()
@@ -147,16 +166,17 @@ class Training:
             self.save()
 
     def end_epoch(self) -> None:
+        gradient = self.run.gradient()
         means = self.run.next_epoch()
-        found = self.evaluate(self.run.weights()) if self.job.validation else {}
-        entry = Epoch(self.run.epoch, self.run.step_number, means, found)
+        if self.settings.swa is not None and self.run.epoch >= self.settings.swa:
+            self.average.add(self.run.weights())
+        found = self.evaluate(self.weights()) if self.job.validation else {}
+        entry = Epoch(self.run.epoch, self.run.step_number, means, found, gradient)
         self.history.append(entry)
-        if found:
-            if is_better(found["loss"], self.best.loss if self.best else None) and self.run.finite():
-                copies = {name: x.copy() for name, x in self.run.weights().items()}
-                self.best, self.since_best = Best(self.run.epoch, found["loss"], copies), 0
-            else:
-                self.since_best += 1
+        by = self.settings.rules.watched
+        if found and by.better(found[by.name], self.best.value if self.best else None) and self.run.finite():
+            copies = {name: x.copy() for name, x in self.weights().items()}
+            self.best = Best(self.run.epoch, found[by.name], copies)
         self.watch.on_epoch(entry)
 
     def evaluate(self, weights: Arrays) -> dict[str, float]:
@@ -171,11 +191,20 @@ class Training:
         waited = time.monotonic() - self.saved_at
         return waited >= (SHORTEST_SECONDS if ended else LONGEST_SECONDS)
 
+    def weights(self) -> Arrays:
+        """The weights of the run, or their average."""
+        return self.average.weights(self.run.weights())
+
     def kept(self) -> Arrays:
-        """The weights to leave: with early stopping the best ones, else the last ones."""
-        if self.settings.patience is not None and self.best is not None:
-            return self.best.arrays
-        return self.run.weights()
+        """The weights to leave: where it was asked for those of the best epoch, else the last ones."""
+        return self.best.arrays if self.settings.keep_best and self.best is not None else self.weights()
+
+    def kept_in_words(self) -> str:
+        averaged = " (averaged)" if self.average.count else ""
+        if not self.settings.keep_best or self.best is None:
+            return f"weights of the last step{averaged}"
+        by = self.settings.rules.watched.name
+        return f"weights of epoch {self.best.epoch}{averaged}, the best validation {by} ({self.best.value:.4f})"
 
     # ---- checkpoints
 
@@ -186,13 +215,17 @@ class Training:
         snapshot.about |= {
             "spec": self.job.fingerprint, "backend": self.job.backend, "data": self.data_digests,
             "validation": self.settings.validation,
-            "history": [asdict(e) for e in self.history], "since_best": self.since_best,
+            "history": [asdict(e) for e in self.history], "settings": self.settings.decisive,
+            "averaged": self.average.count,
         }  # fmt: skip
+        snapshot.groups["average"] = self.average.arrays
         if self.start is not None:
             snapshot.about["start"] = self.start
         snapshot.best = self.best
         write_checkpoint(self.job.folder, snapshot)
         write_weights(self.job.folder, self.kept())
+        write_json(self.job.folder / ENCODING, self.job.encoding)
+        write_json(self.job.folder / RECORD, self.job.about)
         self.saved_step, self.saved_at = self.run.step_number, time.monotonic()
 
     def resume(self) -> None:
@@ -202,7 +235,9 @@ class Training:
         self.check_same(snapshot)
         self.run.restore(snapshot)
         self.history = [Epoch(**e) for e in snapshot.about["history"]]
-        self.best, self.since_best = snapshot.best, snapshot.about["since_best"]
+        self.best = snapshot.best
+        averaged = snapshot.groups.get("average", {})
+        self.average.restore(averaged, snapshot.about.get("averaged", 0), self.run.weights(), snapshot.origin)
         self.start = snapshot.about.get("start")
         self.saved_step = self.run.step_number
 
@@ -216,6 +251,12 @@ class Training:
         ):
             if about[name] != mine:
                 message = f"{snapshot.origin} was made with --{name} {about[name]}, not {mine}"
+                raise RunError(message, help=f"use the same --{name} to go on; {anew}")
+        before = {**Settings().decisive, **about.get("settings", {})}
+        for name, mine in self.settings.decisive.items():
+            if before.get(name) != mine:
+                then, now = ("without it" if x is None else str(x) for x in (before.get(name), mine))
+                message = f"{snapshot.origin} was made with other settings: --{name} was {then}, and is now {now}"
                 raise RunError(message, help=f"use the same --{name} to go on; {anew}")
         if (backend := backend_of_run(snapshot)) != self.job.backend:
             message = f"{snapshot.origin} was made with --backend {backend}, not {self.job.backend}"

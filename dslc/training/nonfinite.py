@@ -147,12 +147,13 @@ def _says_infinity(node: ir.Node) -> bool:
 
 def explain(train: p.TrainProgram, dtype: str, run: Run, message: str) -> RunError:
     """What to say about the step that `run` is about to do."""
-    batch = dict(zip(run.data, run.rows.take(run.data, run.batch_rows()), strict=True))
-    values = {**run.weights(), **batch}
     number = np.float64 if dtype == "f64" else np.float32
     help = "a smaller learning rate, scaled inputs or another formula may help"
+    found = None
     try:
-        found = first_nonfinite(train, values, int(run.opt["seed"]) + run.step_number + 1, number)
+        for rows, seed in run.batches():
+            batch = dict(zip(run.data, run.rows.take(run.data, rows), strict=True))
+            found = found or first_nonfinite(train, {**run.weights(), **batch}, seed, number)
     except MemoryError:
         return RunError(message, help=help)
     if found is None:

@@ -21,11 +21,12 @@ from click.testing import CliRunner
 import dslc
 from dslc.arrays import read_arrays
 from dslc.cli.main import cli
+from dslc.data.rows import Rows
 from dslc.run_errors import RunError
 from dslc.training.checkpoint import CHECKPOINT
-from dslc.training.data import Rows
 from dslc.training.loop import Job, train
 from dslc.training.run import Settings
+from dslc.training.stopping import Rules
 from dslc.training.weights import read_weights
 
 SPEC = """
@@ -162,7 +163,7 @@ def test_arrays_that_numpy_compressed_are_read_and_other_ways_are_refused(tmp_pa
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
-    """A run whose checkpoint has everything in it: slots, states, validation, the best weights."""
+    """A run whose checkpoint has everything in it: slots, states, validation, averages, the best weights."""
     folder = tmp_path_factory.mktemp("job")
     (folder / "line.dsl").write_text(SPEC, encoding="utf-8")
     x = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
@@ -170,12 +171,12 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     rows = Rows(10, frozenset(data))
     module = dslc.compile(folder / "line.dsl")
     found = Job(module, data, rows, folder, data, rows, "the spec", module.init(1) | module.init_state())
-    train(found, Settings(4, steps=7, patience=9))
+    train(found, Settings(4, steps=7, rules=Rules(patience=9), keep_best=True, ema=0.9, norms=True))
     return found
 
 
 def resumed(job: Job) -> None:
-    train(job, Settings(4, steps=8, patience=9))
+    train(job, Settings(4, steps=8, rules=Rules(patience=9), keep_best=True, ema=0.9, norms=True))
 
 
 @pytest.mark.point("J")

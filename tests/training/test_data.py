@@ -79,7 +79,7 @@ def test_one_array_without_a_name_is_refused(tmp_path: Path) -> None:
 def test_a_folder_is_refused(tmp_path: Path) -> None:
     done = run("train", MLP, "--data", tmp_path)
     assert done.exit_code == 1
-    assert "is a folder" in done.stderr
+    assert "no input takes the images of" in done.stderr and "declare one as f32[N, 32, 32, 3]" in done.stderr
 
 
 def test_pickled_objects_are_never_loaded(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_options_that_the_data_cannot_serve_are_refused(tmp_path: Path) -> None:
     assert "--patience needs validation rows" in run("train", spec, "--data", data, "--patience", 2).stderr
     assert "there are 1 rows" in run("train", spec, "--data", data, "--validation", 0.5).stderr
     np.savez(data, **{k: v for n in ("x", "label") for k, v in ((n, np.load(data)[n]), (f"val_{n}", np.load(data)[n]))})
-    assert "has val_ arrays" in run("train", spec, "--data", data, "--validation", 0.5).stderr
+    assert "has rows for validation" in run("train", spec, "--data", data, "--validation", 0.5).stderr
 
 
 def test_errors_as_json(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, monkeypatch: pyt
     assert f"cannot write {folder / CHECKPOINT}: no space left on device; the last checkpoint is whole" in done.stderr
     assert "help: free some space on that disk; then the same command goes on" in done.stderr
     assert (folder / CHECKPOINT).read_bytes() == good
-    assert sorted(x.name for x in folder.iterdir()) == [".lock", CHECKPOINT, "weights.safetensors"]
+    assert sorted(x.name for x in folder.iterdir()) == [".lock", CHECKPOINT, "run.json", "weights.safetensors"]
     monkeypatch.undo()
     assert run("train", spec, "--data", data, "-o", folder, "--steps", 10).exit_code == 0
     assert run("train", spec, "--data", data, "-o", tmp_path / "whole", "--steps", 10).exit_code == 0

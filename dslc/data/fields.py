@@ -1,9 +1,8 @@
-"""Data for a spec: arrays matched to its inputs by name, and checked before anything is computed with them."""
+"""Arrays matched to the inputs of a spec by name, and checked before anything is computed with them."""
 
 from __future__ import annotations
 
 import difflib
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,79 +186,3 @@ def _refuse(path: Path, field: Field, name: str, value: Array, wrong: Array, exp
         where = f" at {list(at)}" if at else ""
         message = f"{path}: expected {expected} in `{name}`, found {value[at]}{where}{more}"
         raise RunError(message, field.span, help)
-
-
-# ---- rows --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Which inputs are taken apart into rows, along their first axis; the others are given whole at each step.
-
-    When the data are one whole (a graph, whose edges name nodes), there is no row to take: `whole` says why.
-    """
-
-    count: int
-    sliced: frozenset[str]
-    whole: str = ""
-
-    def take(self, data: Mapping[str, Array], rows: Array) -> list[Array]:
-        """The arguments of a step, in order."""
-        return [x[rows] if name in self.sliced else x for name, x in data.items()]
-
-
-def rows_of(fields: Sequence[Field], data: Mapping[str, Array]) -> Rows:
-    """Rows lie along the first axis of the first input, and of all inputs that have the same size there.
-
-    >>> from dslc.sizes import symbol
-    >>> N = symbol("N"); fields = [Field("x", (N, 2)), Field("w", (2,))]
-    >>> rows_of(fields, {"x": np.zeros((5, 2)), "w": np.zeros(2)})
-    Rows(count=5, sliced=frozenset({'x'}), whole='')
-    """
-    first = next((f.shape[0] for f in fields if f.shape and not isinstance(f.shape[0], int)), None)
-    if first is None:
-        return Rows(1, frozenset(), "no input has a first axis of open length")
-    for field in fields:
-        if field.below is not None and not isinstance(field.below, int) and first in field.below.free_symbols:
-            return Rows(1, frozenset(), f"`{field.name}` holds positions along the axis `{show_size(first)}`")
-        for size in field.shape[1:]:
-            if not isinstance(size, int) and first in size.free_symbols:
-                return Rows(1, frozenset(), f"`{field.name}` has the axis `{show_size(first)}` in another place too")
-    sliced = frozenset(f.name for f in fields if f.shape and f.shape[0] == first)
-    name = next(f.name for f in fields if f.name in sliced)
-    return Rows(len(data[name]), sliced)
-
-
-def split(data: Arrays, rows: Rows, fraction: float, seed: int) -> tuple[Arrays, Arrays]:
-    """Rows for training and rows for validation, chosen by the seed."""
-    kept = rows.count - max(1, round(rows.count * fraction))
-    if rows.whole or kept < 1:
-        reason = rows.whole or f"there are {rows.count} rows"
-        help = "leave out --validation, or store val_ arrays in the data"
-        raise RunError(f"cannot set {fraction:g} of the data apart for validation: {reason}", help=help)
-    order = permutation(rows.count, seed, SPLIT)
-    parts = []
-    for chosen in (np.sort(order[:kept]), np.sort(order[kept:])):
-        parts.append({name: x[chosen] if name in rows.sliced else x for name, x in data.items()})
-    return parts[0], parts[1]
-
-
-#: stands where the number of an epoch does, for the split into training and validation rows
-SPLIT = 2**64 - 1
-
-
-def permutation(count: int, seed: int, epoch: int) -> Array:
-    """The order of the rows in an epoch: it depends on the seed and the epoch alone."""
-    return np.random.Generator(np.random.Philox(key=np.array([seed, epoch], np.uint64))).permutation(count)
-
-
-def digests(data: Mapping[str, Array]) -> dict[str, list[object]]:
-    """Shape, dtype and a hash of each array: whether data are the same as in an earlier run."""
-    return {
-        name: [
-            list(x.shape),
-            str(x.dtype),
-            hashlib.blake2b(np.ascontiguousarray(x).tobytes(), digest_size=16).hexdigest(),
-        ]
-        for name, x in data.items()
-    }

@@ -1,0 +1,1 @@
+"""Pictures of runs: curves in the terminal, and figures drawn with matplotlib."""
