@@ -21,9 +21,9 @@ from torch.utils import data as torch_data
 
 import dslc
 from dslc.cli.main import cli
+from dslc.data.rows import Rows, permutation
 from dslc.frontend import check_text
-from dslc.training.data import Rows, permutation
-from dslc.training.run import Run
+from dslc.training.run import Run, Settings
 
 # Triton's interpreter must be chosen before triton is imported
 os.environ["TRITON_INTERPRET"] = "1"
@@ -413,7 +413,7 @@ def test_an_epoch_takes_every_row_once_in_batches(batch: int, steps: int, tmp_pa
     module.train_step = spy
     number = np.arange(1000, dtype=np.float32)
     arrays = {"x": np.stack((number, 0 * number, 0 * number), 1), "y": np.zeros((1000, 1), np.float32)}
-    run = Run(module, arrays, Rows(1000, frozenset(arrays)), batch, 0)
+    run = Run(module, arrays, Rows(1000, frozenset(arrays)), Settings(batch))
     for _ in range(steps):
         run.step()
         if run.at_end_of_epoch:
