@@ -1,0 +1,127 @@
+"""Complex numbers as pairs: torch's own complex numbers as the oracle, on all backends, and NumPy's at the edges."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from catalogue import Array, Case, Table, cases, check, model, positive
+
+torch.set_num_threads(1)
+# Triton's interpreter must be chosen before triton is imported
+os.environ["TRITON_INTERPRET"] = "1"
+
+
+def pair(z: torch.Tensor) -> torch.Tensor:
+    """The two parts, one after the other along the first axis."""
+    return torch.stack((z.real, z.imag))
+
+
+ONE = {"a": "[N]", "b": "[N]"}
+TWO = {**ONE, "c": "[N]", "d": "[N]"}
+PARTS = "y[r, n] = concat[r](re[n], im[n])"
+SQUARE = {"A": "[K, K]", "B": "[K, K]"}
+z = torch.complex
+
+
+def hermitian(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.complex(a + a.T, b - b.T)
+
+
+#: A + A' + i (B - B') is its own conjugate transpose, and the derivatives by A and B are free
+HERMITIAN = "S[i, j] = A[i, j] + A[j, i]\nT[i, j] = B[i, j] - B[j, i]\nvalue, u, v = hermitian_eigh(S, T)\n"
+
+PAIRS = cases(
+    Case("", TWO, "[2, N]", f"re, im = complex_product(a, b, c, d)\n{PARTS}",
+         lambda a, b, c, d: pair(z(a, b) * z(c, d))),
+    Case("", TWO, "[2, N]", f"re, im = complex_quotient(a, b, c, d)\n{PARTS}",
+         lambda a, b, c, d: pair(z(a, b) / z(c, d))),
+    Case("", ONE, "[2, N]", f"re, im = conjugate(a, b)\n{PARTS}", lambda a, b: pair(z(a, b).conj())),
+    Case("", ONE, "[N]", "y = modulus(a, b)", lambda a, b: z(a, b).abs()),
+    Case("", ONE, "[N]", "y = argument(a, b)", lambda a, b: z(a, b).angle()),
+    Case("", {"r": "[N]", "t": "[N]"}, "[2, N]", f"re, im = from_polar(r, t)\n{PARTS}",
+         lambda r, t: pair(torch.polar(r, t)), {"r": positive}),
+    Case("", ONE, "[2, N]", f"re, im = complex_exp(a, b)\n{PARTS}", lambda a, b: pair(z(a, b).exp())),
+    Case("", ONE, "[2, N]", f"re, im = complex_log(a, b)\n{PARTS}", lambda a, b: pair(z(a, b).log())),
+    Case("", ONE, "[2, N]", f"re, im = complex_sqrt(a, b)\n{PARTS}", lambda a, b: pair(z(a, b).sqrt())),
+    Case("", ONE, "[2, N]", f"re, im = complex_power(a, b, 2.5)\n{PARTS}", lambda a, b: pair(z(a, b) ** 2.5)),
+    Case("", {"A": "[N, K]", "B": "[N, K]", "P": "[K, D]", "Q": "[K, D]"}, "[2, N, D]",
+         "re, im = complex_matmul(A, B, P, Q)\ny[r, n, d] = concat[r](re[n, d], im[n, d])",
+         lambda a, b, c, d: pair(z(a, b) @ z(c, d))),
+    Case("", {"a": "[N, K]", "b": "[N, K]", "c": "[N, K]", "d": "[N, K]"}, "[2, N]",
+         f"re, im = complex_dot(a, b, c, d)\n{PARTS}",
+         lambda a, b, c, d: pair((z(a, b).conj() * z(c, d)).sum(1))),
+    Case("", {**SQUARE, "c": "[K]", "d": "[K]"}, "[2, K]",
+         "re, im = complex_solve(A, B, c, d)\ny[r, k] = concat[r](re[k], im[k])",
+         lambda a, b, c, d: pair(torch.linalg.solve(z(a, b), z(c, d)))),
+    Case("", SQUARE, "[K]", f"{HERMITIAN}y = value", lambda a, b: torch.linalg.eigvalsh(hermitian(a, b))),
+    Case("", {**SQUARE, "c": "[K]"}, "[K, K]", f"{HERMITIAN}y[i, k] = (u[i, k]^2 + v[i, k]^2) * (c[k] + value[k])",
+         lambda a, b, c: (lambda w, vector: vector.abs() ** 2 * (c + w))(*torch.linalg.eigh(hermitian(a, b)))),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PAIRS)
+def test_pairs_have_the_values_and_gradients_of_complex_numbers(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+@pytest.mark.parametrize("backend", ["c", "triton"])
+def test_pairs_have_them_on_the_other_backends(backend: str, tmp_path: Path) -> None:
+    table = Table(x.values[0] for x in PAIRS)
+    with np.errstate(all="ignore"):
+        found = model(table.text(), tmp_path, backend).forward({}, *table.arguments())
+    table.compare(found)
+
+
+EDGES = """
+model edges(a: f64[N], b: f64[N]) -> (root: [2, N], log: [2, N], length: [N], back: [2, N]):
+    re, im = complex_sqrt(a, b)
+    root[r, n] = concat[r](re[n], im[n])
+    f, g = complex_log(a, b)
+    log[r, n] = concat[r](f[n], g[n])
+    length = modulus(a, b)
+    p, q = complex_product(re, im, re, im)
+    back[r, n] = concat[r](p[n], q[n])
+"""
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c", "triton"])
+def test_branches_and_large_numbers_are_those_of_numpy(backend: str, tmp_path: Path) -> None:
+    """On both sides of the cut, at its end, on the axes, and where squares overflow or vanish."""
+    a = np.array([-4.0, -4.0, -4.0, 0.0, 0.0, 4.0, -1.0, 3e200, -3e-200, 1.0])
+    b = np.array([0.0, 1e-12, -1e-12, 2.0, -2.0, 0.0, 1e-9, 4e200, 4e-200, -1e-12])
+    number = a + 1j * b
+    found = model(EDGES, tmp_path, backend).forward({}, a, b)
+
+    def same(name: str, expected: Array, least: float) -> None:
+        np.testing.assert_allclose(found[name], [expected.real, expected.imag], rtol=1e-12, atol=least, err_msg=name)
+
+    same("root", np.sqrt(number), 1e-300)
+    same("log", np.log(number), 1e-16)  # log |z| where |z| is 1 to the last digit
+    np.testing.assert_allclose(found["length"], np.abs(number), rtol=1e-12)
+    np.testing.assert_allclose(found["back"][0], a, rtol=1e-9, atol=1e-11)
+    zero = model(EDGES, tmp_path, backend).forward({}, np.zeros(1), np.zeros(1))
+    np.testing.assert_array_equal(zero["root"], np.zeros((2, 1)))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c", "triton"])
+def test_a_skew_matrix_has_eigenvalues_on_the_imaginary_axis(backend: str, tmp_path: Path) -> None:
+    """A real skew matrix B is i times the Hermitian -iB: what diagonal state space models begin with."""
+    text = """
+model skew(B: f64[K, K]) -> (value: [K], re: [K, K], im: [K, K]):
+    zero[i, j] = 0.0 * B[i, j]
+    turned[i, j] = -B[i, j]
+    value, x, y = hermitian_eigh(zero, turned)
+    f, g = complex_matmul(zero, turned, x, y)
+    re[i, k] = f[i, k] - value[k] * x[i, k]
+    im[i, k] = g[i, k] - value[k] * y[i, k]
+"""
+    rng = np.random.default_rng(0)
+    B = rng.standard_normal((4, 4))
+    B = B - B.T
+    found = model(text, tmp_path, backend).forward({}, B)
+    np.testing.assert_allclose(found["value"], np.sort(np.linalg.eigvals(B).imag), atol=1e-12)
+    np.testing.assert_allclose([found["re"], found["im"]], 0, atol=1e-12)
