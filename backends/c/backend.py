@@ -48,8 +48,8 @@ BACKEND = Backend(
     on_arrays=True,
     runs_with=_runs_with,
     lacks={
-        "f16": ("C modules compute in f32 and f64", "take the dtype f32, or the backend numpy or triton"),
-        "bf16": ("C modules compute in f32 and f64", "take the dtype f32, or the backend triton"),
+        "f16": ("C modules keep parameters in f32 and f64", "take the dtype f32, or the backend numpy or triton"),
+        "bf16": ("C modules keep parameters in f32 and f64", "take the dtype f32, or the backend triton"),
     },
     options=frozenset({"march", "name"}),
     lengths=(262147, 65537, 16411, 4099, 1031, 257, 67),

@@ -566,4 +566,5 @@ def copied(
     found = entry.element_type(based(given)) if not isinstance(based(given), ir.Step) else entry.types.of(given.dtype)  # type: ignore[union-attr]
     if wanted == found:
         return f"memcpy({target}, {source}, sizeof({wanted}) * ({size}));"
-    return f"for (long i = 0; i < {size}; i++) ({target})[i] = ({wanted})({source})[i];"
+    value = f"bits_of_bf16((float)({source})[i])" if wanted == "uint16_t" else f"({wanted})({source})[i]"
+    return f"for (long i = 0; i < {size}; i++) ({target})[i] = {value};"

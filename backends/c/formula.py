@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
-from dslc.backends.c.text import bare, constant, factor
+from dslc.backends.c.text import HALVES, bare, constant, factor
 
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
@@ -203,8 +203,11 @@ class Formula:
 
     def cast(self, given: str, wanted: str, text: str) -> str:
         types = self.kernel.types
-        if wanted in ("f16", "bf16"):
-            return self.kernel.call(f"rounded_{wanted}({text})")
+        if given == wanted:
+            return text
+        if wanted in HALVES:
+            number = text if is_float(given) else f"({types.of(wanted)}){factor(text)}"
+            return self.kernel.call(f"rounded_{wanted}{types.suffix(wanted)}({number})")
         if wanted == "bool":
             return f"({text} != 0)"
         if wanted == "i32" and given != "i32":
@@ -230,11 +233,20 @@ class Formula:
         ctype = self.kernel.types.of(tensor.dtype)
         if ctype == "int64_t" and isinstance(based(tensor), ir.Input):
             text = f"(int64_t){text}"
+        if tensor.dtype in HALVES and isinstance(tensor, ir.Input):
+            text = self.wide(tensor, text)
         if s.outside is None:
             return text
         if not tests:
             return text
         return f"({' && '.join(tests)} ? {text} : {self.texts[s.outside]})"
+
+    def wide(self, x: ir.Input, text: str) -> str:
+        """A number of 16 bits as a wider one: converted, or rounded where the caller hands over wider ones."""
+        types, kept = self.kernel.types, self.kernel.entry.inputs[x][1].dtype
+        if kept not in HALVES:
+            return text if x.role == "saved" else self.cast("float", x.dtype, text)
+        return f"({types.of(kept)})widened_bf16({text})" if kept == "bf16" else f"({types.of(kept)}){text}"
 
     def position(self, place: ir.Place, size: Size, guarded: bool) -> tuple[str, list[str]]:
         """A position along an axis, and what must hold for it to be inside."""

@@ -25,13 +25,13 @@ from dslc.quoting import quoted
 
 #: dtype of C -> that of NumPy; a bool takes a byte in both
 DTYPES = {
-    "f16": "np.float16", "f32": "np.float32", "f64": "np.float64", "i32": "np.int32", "i64": "np.int64",
+    "f16": "np.float16", "bf16": "np.uint16", "f32": "np.float32", "f64": "np.float64", "i32": "np.int32", "i64": "np.int64",
     "bool": "np.bool_",
 }  # fmt: skip
 
 #: what functions of a module read beside what NumPy's read
 GLOBALS = frozenset({
-    "address", "kept_at", "narrow", "gradients_into", "updated",
+    "address", "kept_at", "narrow", "bits_of_bf16", "from_bf16", "gradients_into", "updated",
     "PARAMETERS", "GRADIENTS", "STATES", "SLOTS", "TRAINED",
 })  # fmt: skip
 
@@ -149,14 +149,16 @@ def tables(shell: Shell, entry: Entry, unit: Unit, states: bool, call: Call) -> 
 
 def given(shell: Shell, call: Call, field: Field, local: str, kept: str, small: bool) -> str:
     """The address of an argument in the dtype that the C code takes; small numbers are known to fit into it."""
-    wanted = DTYPES.get(field.dtype)
-    if wanted is None:
-        raise Fault(f"a fault of dslc: NumPy has no {field.dtype} for {field.name}")
+    wanted = DTYPES[field.dtype]
     if wanted == kept or wanted == "DTYPE":
         return f"{shell.own('address')}({local})"
     held = call.names.fresh(f"{local}_given")
     fits = f"{shell.own('narrow')}({quoted(field.name)}, {local}, {wanted})"
-    call.prologue.append(f"{held} = {f'{local}.astype({wanted})' if small else fits}")
+    if field.dtype == "bf16":
+        fits = f"{shell.own('bits_of_bf16')}({local})"
+    elif small or field.dtype == "f16":
+        fits = f"{local}.astype({wanted})"
+    call.prologue.append(f"{held} = {fits}")
     return f"{shell.own('address')}({held})"
 
 
@@ -167,7 +169,8 @@ def results(shell: Shell, call: Call, fields: Sequence[Field]) -> tuple[list[str
         local = call.names.fresh(identifier(x.name.removeprefix(GRADIENT)))
         lines.append(f"{local} = np.empty({shape_code(x.shape)}, {DTYPES[x.dtype]})")
         call.fields[x.field] = f"{shell.own('address')}({local})"
-        found[x.name] = local if x.shape else f"{local}[()]"
+        made = f"{shell.own('from_bf16')}({local})" if x.dtype == "bf16" else local
+        found[x.name] = made if x.shape else f"{made}[()]"
     return lines, found
 
 

@@ -13,7 +13,7 @@ from dslc.backends.c.interface import Entry, Field, Interface, Table, adjoints_m
 from dslc.backends.c.kernel import Kernel
 from dslc.backends.c.runtime import closure, used
 from dslc.backends.c.stepping import start_parts, step_parts
-from dslc.backends.c.text import CannotLower, Names, Types, identifier, lines_of
+from dslc.backends.c.text import Names, Types, identifier, lines_of
 from dslc.backends.c.update import update_entry, update_text
 
 from dslc.builder.build import Unit
@@ -38,9 +38,11 @@ from dslc.schedule.halves import halves
 from dslc.schedule.parts import in_parts
 from dslc.schedule.picked import as_selects
 from dslc.schedule.plan import planned
+from dslc.schedule.widened import widened
 
 #: what C needs of a program, after the passes of `dslc/pipeline.py`
 PASSES: dict[str, Pass] = {
+    "widen": widened,
     "select what is placed": as_selects,
     "join scans": merge_read,
     "place constants": normalised,
@@ -136,7 +138,6 @@ class FileText:
     ) -> None:
         """The text of an entry, which may save values for another one, or read what that one has saved."""
         saved = saved or Saved("", {})
-        self.refuse({**outputs, **saved.values})
         names = Names({"params", "state", "seed", "grads", "next", "saved", "saved_bytes"})
         inputs = {q: x for q, x in unit.inputs.items() if x.role == "input"}
         symbols = list(dict.fromkeys(
@@ -198,8 +199,7 @@ class FileText:
         """Saved values as fields of the frame of an entry, in the types that they are computed in."""
         names, fields = Names({"a", "scratch", "error"}), {}
         for key, x in saved.values.items():
-            dtype = {"i32": "i64"}.get(x.dtype, self.types.kept(x.dtype))
-            fields[key] = Field(key, names.fresh(key), dtype, x.shape)
+            fields[key] = Field(key, names.fresh(key), self.types.computed(x.dtype), x.shape)
         return fields
 
     def steps(self, made: StepProgram, table: IrTable, model: p.Instance) -> None:
@@ -212,7 +212,6 @@ class FileText:
             ):
                 if not parts.outputs and not parts.histories:
                     continue
-                self.refuse(parts.outputs)
                 access = dict(parts.access)
                 for x in everything(parts.outputs):
                     if isinstance(x, ir.Input) and x.role in ("param", "state"):
@@ -255,12 +254,6 @@ class FileText:
             self.parts.append(text)
             self.entries.append(entry)
 
-    def refuse(self, outputs: Outputs) -> None:
-        for node in everything(outputs):
-            for dtype in (getattr(node, "dtype", ""), *getattr(node, "dtypes", ())):
-                if dtype in ("f16", "bf16"):
-                    raise CannotLower(f"the dtype {dtype}", node)
-
     def tables(self, unit: Unit) -> None:
         for path, declaration in unit.params.items():
             if path not in self.params:
@@ -271,7 +264,7 @@ class FileText:
 
     def table_field(self, unit: Unit, path: str, tensor: object, names: Names) -> Field:
         layers = tuple(count for _, count in unit.layers.get(path, ()))
-        dtype = self.types.kept(tensor.dtype)  # type: ignore[attr-defined]
+        dtype = self.types.computed(tensor.dtype)  # type: ignore[attr-defined]
         return Field(path, names.fresh(path), dtype, tuple(tensor.shape), layers)  # type: ignore[attr-defined]
 
     def interface(self) -> Interface:
@@ -288,16 +281,30 @@ class FileText:
         runtime = "\n\n".join(closure({*used(body), "threads"}))
         messages = "\n        ".join(["", *lines_of([f"{c_string(x)}," for x in self.codes.messages], 110)])
         exported = EXPORTED.replace("PREFIX", self.prefix).replace("MESSAGES", messages)
+        fields = [
+            *self.params.values(),
+            *self.states.values(),
+            *(x for e in self.entries for x in (*e.inputs, *e.results)),
+        ]
+        half = any(x.dtype == "f16" for x in fields) or "_Float16" in runtime
+        preamble = PREAMBLE.strip() + ("\n\n" + HALF.strip() if half else "")
         title = f"// {comment(program.model.name)}, compiled by dslc from {comment(source)}"
         told = declarations(interface).strip()
         arrays = ["\n".join(self.codes.text())] if self.codes.counts else []
-        return "\n\n".join([title, PREAMBLE.strip(), told, runtime, *arrays, body, exported.strip()]) + "\n"
+        return "\n\n".join([title, preamble, told, runtime, *arrays, body, exported.strip()]) + "\n"
 
 
 PREAMBLE = """#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+"""
+
+#: where a model keeps numbers in half precision
+HALF = """
+#ifndef __FLT16_MAX__
+#error "this model has numbers of the type _Float16, which this compiler lacks: take gcc 12, clang 15 or later ones"
+#endif
 """
 
 EXPORTED = """

@@ -56,6 +56,18 @@ def narrow(name, value, dtype):
     return held
 '''
 
+#: NumPy has no bfloat16: callers have float32 in its place, and C code its bits
+BITS = '''
+def bits_of_bf16(x):
+    """The bits of numbers that bfloat16 has."""
+    return np.where(x == x, x.view(np.uint32) >> 16, 0x7FC0).astype(np.uint16)
+
+
+def from_bf16(bits):
+    """The numbers with these bits."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+'''
+
 KEPT_AT = '''
 def kept_at(cache, name, shape, dtype):
     """The address of an entry of a cache, which is as `init_cache` makes it; in rows, from now on."""
@@ -117,6 +129,8 @@ def python_text(
     blocks = [*tables, *blocks, save, manifest(costs)]
     if any("narrow(" in block or "narrow_of_module(" in block for block in blocks):
         blocks.append(NARROW)
+    if any("bf16(" in block or "bf16_of_module(" in block for block in blocks):
+        blocks.append(BITS)
     if any("kept_at(" in block or "kept_at_of_module(" in block for block in blocks):
         blocks.append(KEPT_AT)
     below = [copied("calling").text, c_functions(shell, unit, c_text, march)]

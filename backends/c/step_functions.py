@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dslc.backends.c.functions import DTYPES, Call, Names, Shell, given, results, tables, text_of
 from dslc.backends.c.interface import Entry
 from dslc.backends.c.stepping import ROOM, shape_of, sizes_of
+from dslc.backends.c.text import HALVES
 from dslc.backends.numpy.names import argument
 from dslc.backends.numpy.results import dictionary
 from dslc.backends.numpy.statement import Lowering
@@ -152,6 +153,8 @@ def _given(shell: Shell, low: Lowering, call: Call, entry: Entry, inputs: Mappin
 
 
 def _dtype(slot: Slot) -> str:
+    if slot.input.dtype in HALVES:
+        return "np.float32"
     return "DTYPE" if slot.input.dtype in ("float", "f32") else DTYPES[slot.input.dtype]
 
 

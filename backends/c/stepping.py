@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from dslc.backends.c.checks import Promises
 from dslc.backends.c.entry import History
 from dslc.backends.c.interface import Field
-from dslc.backends.c.text import CannotLower, Names, Types
+from dslc.backends.c.text import HALVES, CannotLower, Names, Types
 
 from dslc.check import program as p
 from dslc.incremental.cache import Slot, layers
@@ -114,17 +114,25 @@ def _parts(
         shape = shape_of(slot, program)
         ending = {"history": "", "state": "before"}.get(slot.kind, "")
         name = names.fresh(f"{slot.name}_{ending}".strip("_"))
-        own = Field(f"cache {slot.name}", name, types.kept(slot.input.dtype), shape, around)
+        own = Field(f"cache {slot.name}", name, cached(slot.input.dtype, types), shape, around)
         if slot.kind == "history":
             newest = program.length - 1
             histories[slot.input.name] = History(f"a->{name}", own, slot.axis, newest, slot.loops)
         else:
             inputs.append(own)
             access[slot.input] = f"a->{name}", own
-    results = {k: Field(k, names.fresh(k, f"{k}_result"), types.kept(x.dtype), x.shape) for k, x in outputs.items()}
+    results: dict[str, Field] = {}
+    for k, x in outputs.items():
+        dtype = types.kept(x.dtype) if k in program.outputs else cached(x.dtype, types)
+        results[k] = Field(k, names.fresh(k, f"{k}_result"), dtype, x.shape)
     reached = {k: (f"a->{x.field}", x) for k, x in results.items()}
     random = any(isinstance(s, ir.Rand) for x in everything(outputs) for b in ir.bodies(x) for s in ir.scalars(b))
     return Parts(title, outputs, sizes, tuple(inputs), access, reached, random, histories)
+
+
+def cached(dtype: str, types: Types) -> str:
+    """The dtype of an entry of a cache: in NumPy, numbers of 16 bits are kept in 32."""
+    return "f32" if dtype in HALVES else types.kept(dtype)
 
 
 def shape_of(slot: Slot, program: StepProgram) -> tuple[Size, ...]:

@@ -231,6 +231,10 @@ def constant(s: ir.Const, ctype: str) -> str:
     return f"{value}L" if abs(value) >= 2**31 else f"{value}"
 
 
+#: numbers of 16 bits, which are computed with as wider ones
+HALVES = ("f16", "bf16")
+
+
 def c_type(dtype: str) -> str:
     """The type of the elements of an array that the caller hands over."""
     return TYPES[dtype]
@@ -251,8 +255,6 @@ class Types:
                 return "int64_t"
             case "bool":
                 return "uint8_t"
-            case "f16" | "bf16":
-                return "float"
         return "float" if self.precision == "f32" else "double"
 
     def suffix(self, dtype: str) -> str:
@@ -261,6 +263,10 @@ class Types:
     def kept(self, dtype: str) -> str:
         """The dtype of an array of this dtype that the caller hands over."""
         return self.precision if dtype in ("float", "f32") else dtype
+
+    def computed(self, dtype: str) -> str:
+        """The dtype of an array of this dtype in the workspace: 64 bits for whole numbers, no float has 16."""
+        return "i64" if dtype == "i32" else self.precision if dtype in HALVES else self.kept(dtype)
 
 
 def lines_of(words: Sequence[str], width: int) -> list[str]:

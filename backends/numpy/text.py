@@ -20,7 +20,7 @@ DTYPES = {"f16": "np.float32", "bf16": "np.float32", "f32": "np.float32", "f64":
 
 
 #: what results of these dtypes are returned in; they are computed with as above
-RESULTS = {"i32": "np.int32", "f16": "np.float16"}
+RESULTS = {"i32": "np.int32", "f16": "np.float16", "bf16": "np.float32"}
 
 
 class CannotLower(Exception):

@@ -169,8 +169,8 @@ def planned(steps: list[Step], results: Mapping[str, ir.Node], kept: Collection[
 
 def _is_computed(node: ir.Node) -> bool:
     """Can a value be computed right where the caller wants it?"""
-    if node.dtype == "i32":  # type: ignore[union-attr]
-        return False  # computed in 64 bits
+    if node.dtype in ("i32", "f16", "bf16"):  # type: ignore[union-attr]
+        return False  # computed in wider numbers
     if isinstance(node, ir.Part):
         return not isinstance(node.of, ir.Scan) or node.number < len(node.of.results)
     return isinstance(node, ir.Comp | ir.Scatter)

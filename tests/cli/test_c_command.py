@@ -39,7 +39,7 @@ def test_what_is_for_c_is_refused_elsewhere() -> None:
     code, told = compiled("--march", "native")
     assert code == 2 and "a processor (march) is a choice of the backend c alone" in " ".join(told.split())
     code, told = compiled("-b", "c", "--dtype", "bf16", "-o", "nowhere")
-    assert code == 2 and "C modules compute in f32 and f64: take the dtype f32" in " ".join(told.split())
+    assert code == 2 and "C modules keep parameters in f32 and f64: take the dtype f32" in " ".join(told.split())
 
 
 def test_its_kernels_are_the_functions_that_threads_share() -> None:

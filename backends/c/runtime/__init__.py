@@ -14,7 +14,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 #: in the order in which their definitions can use each other
-FILES = ("elementary.c", "parallel.c", "products.c", "ordering.c", "fourier.c", "matrices.c", "support.c", "checks.c")
+FILES = (
+    "elementary.c",
+    "halves.c",
+    "parallel.c",
+    "products.c",
+    "ordering.c",
+    "fourier.c",
+    "matrices.c",
+    "support.c",
+    "checks.c",
+)
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 

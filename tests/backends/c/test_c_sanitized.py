@@ -58,8 +58,8 @@ def run(path: str, kind: str, library: str, threads: int, sizes: list[int], cach
         [sys.executable, "-c", CALLS, path, str(threads), *map(str, sizes)],
         env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    if "Skipped" in done.stderr or "the dtype bf16" in done.stderr:
-        pytest.skip("no model, or one that C refuses")
+    if "Skipped" in done.stderr:
+        pytest.skip("no model")
     assert done.returncode == 0 and done.stdout == "done\n", (done.stdout + done.stderr)[-6000:]
     assert "runtime error" not in done.stderr and "WARNING" not in done.stderr, done.stderr[-6000:]
 

@@ -12,8 +12,6 @@ from cases import QUICK, SPECS, Case, Given
 ROUNDED = {"augmented", "mc_dropout", "flow"}
 #: eigenvectors, whose signs are free
 UNSIGNED = {"basis"}
-#: the C backend has no numbers of 16 bits
-REFUSED = {"half"}
 Arrays = dict[str, Any]
 
 
@@ -41,8 +39,6 @@ def distance(found: Any, wanted: Any) -> float:
 def agrees(path: str, dtype: str, size: int) -> None:
     """In f64 to 1e-9; in f32 as near as NumPy comes in f32 to all values, give or take the order of sums."""
     case = Case(path, size)
-    if case.path.stem in REFUSED:
-        pytest.skip("numbers of 16 bits")
     module = case.module("c", dtype)
     numpy = case.module("numpy", dtype)
     assert module.PARAMS == numpy.PARAMS  # how they are initialised
@@ -91,8 +87,8 @@ def test_at_sizes_past_the_ends_of_blocks(path: str, size: int, dtype: str) -> N
 def test_ten_steps_of_training_end_where_those_of_numpy_do(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DSLC_CFLAGS", QUICK)
     case = Case(path)
-    if case.train is None or case.path.stem in REFUSED:
-        pytest.skip("it has no training, or numbers of 16 bits")
+    if case.train is None:
+        pytest.skip("it has no training")
     ends = []
     for backend in ("numpy", "c"):
         module = case.module(backend, "f64")
