@@ -25,8 +25,8 @@ from dslc.quoting import quoted
 
 #: dtype of C -> that of NumPy; a bool takes a byte in both
 DTYPES = {
-    "f16": "np.float16", "bf16": "np.uint16", "f32": "np.float32", "f64": "np.float64", "i32": "np.int32", "i64": "np.int64",
-    "bool": "np.bool_",
+    "f16": "np.float16", "bf16": "np.uint16", "f32": "np.float32", "f64": "np.float64",
+    "i32": "np.int32", "i64": "np.int64", "bool": "np.bool_",
 }  # fmt: skip
 
 #: what functions of a module read beside what NumPy's read
