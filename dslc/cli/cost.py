@@ -27,9 +27,10 @@ from dslc.cli.cost_report import JSON_VERSION, counted, open_sizes, refuse_unkno
 @MODEL
 @BACKEND
 @click.option("--resources", is_flag=True, help="With -b triton: registers, shared memory and spills on three GPUs.")
+@click.option("--fields", is_flag=True, help="Shapes, strides and receptive fields of the model's values instead.")
 def cost(
     spec: Path, given: dict[str, object], inference: bool, as_json: bool, dtype: str, model: str | None, backend: str,
-    resources: bool,
+    resources: bool, fields: bool,
 ) -> None:  # fmt: skip
     """Count operations, bytes and parameters of SPEC, for each value that it names.
 
@@ -54,6 +55,12 @@ def cost(
     operations, bytes, and operations for each byte ("intensity"); "buffers" are the bytes of what a function
     allocates. --resources compiles the kernels, without a GPU, for cuda 80, cuda 90 and hip gfx942.
 
+    With --fields, a row is a value of the model and an input that it sees: its shape, its strides in memory (in
+    entries), how many entries of each axis of the input one of its own entries depends on ("field"), and how far those
+    of its neighbour are ("step", 0 where all see the same). A "?" stands where reads are not affine. Passes of a loop
+    are numbered. With --json: "sizes" and "fields", of which each has "name", "file", "line", "shape", "strides", "of",
+    "field" and "step".
+
     With -b c, a row is a region or a call of the schedule, and "runs" how often it runs; "workspace" are the bytes
     of the values that a function keeps there.
     """
@@ -65,6 +72,17 @@ def cost(
     if resources and backend != "triton":
         raise click.UsageError("--resources tells about kernels: add -b triton")
     settings, sizes = sorted_settings(spec, given, model)
+    if fields:
+        from dslc.cli.field_report import field_report, show_fields
+
+        with spec_errors(as_json, JSON_VERSION):
+            _, instance, _ = chosen(spec, settings, model)
+            made = field_report(instance, sizes)
+        if as_json:
+            click.echo(json.dumps(made, indent=2))
+        else:
+            show_fields(made)
+        return
     if backend == "triton":
         from dslc.cli.kernel_cost import kernel_report, show_kernels
 

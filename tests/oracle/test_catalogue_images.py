@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from catalogue import Array, Case, Table, cases, check, given, model
-from marks import rows
-from scipy import ndimage, signal, spatial
+from catalogue import Case, Table, cases, check, given, model
+from scipy import spatial
 from torch.nn import functional as F
 
 # Triton's interpreter must be chosen before triton is imported
