@@ -56,6 +56,10 @@ def one_row(row: Row, sizes: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
+def listed(values: list[int | str | None]) -> str:
+    return ", ".join("?" if x is None else cell(x) for x in values)
+
+
 def show_fields(report: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -66,10 +70,7 @@ def show_fields(report: dict[str, Any]) -> None:
     table = Table("value", "line", "shape", "strides", "sees of", "field", "step")
     for row in report["fields"]:
         where = "" if row["file"] is None else f"{Path(row['file']).name}:{row['line']}"
-        lists = (
-            ", ".join("?" if x is None else cell(x) for x in row[c]) for c in ("shape", "strides", "field", "step")
-        )
-        shape, strides, field, step = lists
+        shape, strides, field, step = (listed(row[column]) for column in ("shape", "strides", "field", "step"))
         table.add_row(row["name"], Text(printable(where)), shape, strides, row["of"], field, step)
     console = Console()
     if not console.is_terminal:

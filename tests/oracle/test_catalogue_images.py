@@ -140,7 +140,8 @@ POOLING = cases(
     Case("7.11", BATCH, "[2, 10, 7, 3]", "y = pad2d(x, top = 1, bottom = 2, right = 1, value = 0.5)",
          lambda x: last(F.pad(first(x), (0, 1, 1, 2), value=0.5))),
     Case("7.11", {"x": "[2, 8, 3]"}, "[2, 11, 3]", "y = pad1d(x, before = 3)", lambda x: F.pad(x, (0, 0, 3, 0))),
-    Case("7.11", {"x": "[2, 2, 3, 2, 2]"}, "[2, 4, 4, 4, 2]", "y = pad3d(x, front = 2, bottom = 1, left = 1, right = 1)",
+    Case("7.11", {"x": "[2, 2, 3, 2, 2]"}, "[2, 4, 4, 4, 2]",
+         "y = pad3d(x, front = 2, bottom = 1, left = 1, right = 1)",
          lambda x: last(F.pad(first(x), (1, 1, 0, 1, 2, 0)))),
 )  # fmt: skip
 
