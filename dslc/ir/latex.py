@@ -38,13 +38,13 @@ SIGNS: dict[str, Callable[..., str]] = {
     "ceil": r"\left\lceil {} \right\rceil".format,
 }
 OTHER_WORDS = {
-    "sigmoid": r"\sigma", "asin": r"\arcsin", "acos": r"\arccos", "atan": r"\arctan", "stop_grad": r"\operatorname{sg}",
-    "digamma": r"\psi", "gamma": r"\Gamma", "normal_cdf": r"\Phi", "log2": r"\log_2", "exp2": r"\operatorname{exp}_2",
+    "sigmoid": r"\sigma", "asin": r"\arcsin", "acos": r"\arccos", "atan": r"\arctan", "stop_grad": r"\mathop{\mathrm{sg}}",
+    "digamma": r"\psi", "gamma": r"\Gamma", "normal_cdf": r"\Phi", "log2": r"\log_2", "exp2": r"\mathop{\mathrm{exp}}_2",
 }  # fmt: skip
 COMPARED = {"<": "<", "<=": r"\le", ">": ">", ">=": r"\ge", "==": "=", "!=": r"\ne"}
 JOINED = {"and": r"\wedge", "or": r"\vee"}
 REDUCED = {"sum": r"\sum", "prod": r"\prod", "max": r"\max", "min": r"\min", "any": r"\bigvee", "all": r"\bigwedge",
-           "argmax": r"\operatorname{argmax}", "argmin": r"\operatorname{argmin}"}  # fmt: skip
+           "argmax": r"\mathop{\mathrm{argmax}}", "argmin": r"\mathop{\mathrm{argmin}}"}  # fmt: skip
 LOSS = r"\mathcal{L}"
 #: the indent of what is done in each step of a scan
 QUAD = r"\quad "
@@ -398,7 +398,7 @@ def _last(name: str) -> str:
 def _call(name: str, arguments: Sequence[str]) -> Text:
     if name in SIGNS:
         return Text(SIGNS[name](*arguments))
-    word = OTHER_WORDS.get(name) or (f"\\{name}" if name in KNOWN else rf"\operatorname{{{_escaped(name)}}}")
+    word = OTHER_WORDS.get(name) or (f"\\{name}" if name in KNOWN else rf"\mathop{{\mathrm{{{_escaped(name)}}}}}")
     return Text(rf"{word}\left({', '.join(arguments)}\right)")
 
 

@@ -1,12 +1,13 @@
 """Writes real outputs into pages: `python tests/docs/refresh.py docs/book/02.md`.
 
-What stands below each command of a `console run`, and in each `text printed`, is replaced by what comes out now; look
-at the difference before you keep it. The tests compare the same.
+What stands below each command of a `console run`, in each `text printed` and in each `math` is replaced by what comes out
+now; look at the difference before you keep it. The tests compare the same.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 import tempfile
 from pathlib import Path
@@ -18,13 +19,16 @@ def refreshed(page: Path) -> str:
     """The text of a page with the outputs of its commands and scripts, run in a folder of its own."""
     found: list[str] = []
     said = ""
-    for block in blocks(page):
+    for block, below in itertools.pairwise([*blocks(page), None]):
         text = block.text
         if (block.language, block.info) == ("console", "run"):
-            text = "\n".join(f"$ dslc {command}\n{answer(command)}\n" for command, _ in sessions(text))
+            shown = [[command, answer(command)] for command, _ in sessions(text)]
+            if below is not None and below.language == "math":
+                said, shown[-1][1] = f"{shown[-1][1]}\n", ""
+            text = "\n".join(f"$ dslc {command}\n{output}".rstrip() + "\n" for command, output in shown)
         elif (block.language, block.info) == ("python", "run"):
             _, said = performed(block)
-        elif (block.language, block.info) == ("text", "printed"):
+        elif (block.language, block.info) in (("text", "printed"), ("math", "")):
             text = said
         found.append(f"```{block.language}{' ' * bool(block.info)}{block.info}\n{text}```")
     return FENCE.sub(lambda match: found.pop(0), page.read_text(encoding="utf-8"))

@@ -6,6 +6,7 @@ The word after the fence of a block says what is tested:
     ```dsl error E0113          a spec whose first error is E0113
     ```dsl file=blocks.dsl      saved under that name for the later blocks of the page
     ```console run              each `$ dslc ...` prints what follows it
+    ```math                     what the last command of the console above it prints, as formulas
     ```python run               runs without an error
     ```text printed             what the script above it prints
 """
@@ -71,6 +72,7 @@ SPECS = [b for b in ALL if b.language == "dsl"]
 COMMANDS = [b for b in ALL if b.language == "console" and b.info == "run"]
 SCRIPTS = [b for b in ALL if b.language == "python" and b.info == "run"]
 PRINTED = {a: b.text for a, b in itertools.pairwise(ALL) if b.language == "text" and b.info == "printed"}
+FORMULAS = {a: b.text.rstrip() for a, b in itertools.pairwise(ALL) if b.language == "math"}
 
 
 @pytest.fixture
@@ -103,6 +105,9 @@ def test_specs_in_the_docs_are_as_announced(block: Block, folder: Path) -> None:
 def test_commands_in_the_docs_print_what_is_shown(block: Block, folder: Path) -> None:
     shown = [(command, output.rstrip()) for command, output in sessions(block.text)]
     assert shown
+    if block in FORMULAS:
+        assert shown[-1][1] == ""
+        shown[-1] = (shown[-1][0], FORMULAS[block])
     assert [(command, answer(command)) for command, _ in shown] == shown
 
 
@@ -135,6 +140,10 @@ def performed(block: Block) -> tuple[dict[str, object], str]:
 
 def test_what_is_printed_stands_below_a_script() -> None:
     assert [str(block) for block in PRINTED if block not in SCRIPTS] == []
+
+
+def test_formulas_stand_below_a_command() -> None:
+    assert [str(block) for block in FORMULAS if block not in COMMANDS] == []
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.parent.name == "book"], ids=lambda page: page.name)
