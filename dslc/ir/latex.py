@@ -38,8 +38,9 @@ SIGNS: dict[str, Callable[..., str]] = {
     "ceil": r"\left\lceil {} \right\rceil".format,
 }
 OTHER_WORDS = {
-    "sigmoid": r"\sigma", "asin": r"\arcsin", "acos": r"\arccos", "atan": r"\arctan", "stop_grad": r"\mathop{\mathrm{sg}}",
-    "digamma": r"\psi", "gamma": r"\Gamma", "normal_cdf": r"\Phi", "log2": r"\log_2", "exp2": r"\mathop{\mathrm{exp}}_2",
+    "sigmoid": r"\sigma", "asin": r"\arcsin", "acos": r"\arccos", "atan": r"\arctan",
+    "stop_grad": r"\mathop{\mathrm{sg}}", "digamma": r"\psi", "gamma": r"\Gamma", "normal_cdf": r"\Phi",
+    "log2": r"\log_2", "exp2": r"\mathop{\mathrm{exp}}_2",
 }  # fmt: skip
 COMPARED = {"<": "<", "<=": r"\le", ">": ">", ">=": r"\ge", "==": "=", "!=": r"\ne"}
 JOINED = {"and": r"\wedge", "or": r"\vee"}

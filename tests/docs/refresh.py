@@ -1,7 +1,7 @@
 """Writes real outputs into pages: `python tests/docs/refresh.py docs/book/02.md`.
 
-What stands below each command of a `console run`, in each `text printed` and in each `math` is replaced by what comes out
-now; look at the difference before you keep it. The tests compare the same.
+What stands below each command of a `console run`, in each `text printed` and in each `math` is replaced by what comes
+out now; look at the difference before you keep it. The tests compare the same.
 """
 
 from __future__ import annotations
