@@ -100,7 +100,8 @@ def stepped(spec: Spec) -> str:
 def code(spec: Spec) -> str:
     from dslc.compiler import compile_text
 
-    return compile_text(spec.path, spec.backend, spec.settings, spec.dtype, spec.model.name).rstrip("\n")
+    wrt = spec.train.wrt if spec.train is not None else ()
+    return compile_text(spec.path, spec.backend, spec.settings, spec.dtype, spec.model.name, wrt=wrt).rstrip("\n")
 
 
 def fused(spec: Spec) -> str:

@@ -25,6 +25,13 @@ RUN_BACKEND = click.option(
     show_default=True,
     help="What to compute with; auto is C where a C compiler is found, else NumPy.",
 )
+WRT = click.option(
+    "--wrt",
+    metavar="INPUT",
+    multiple=True,
+    callback=names_of,
+    help="Differentiate the loss by this input too: `grads` has it by name; may be repeated.",
+)
 MODEL = click.option("--model", metavar="NAME", help="Which model of the spec, if it has several.")
 
 
@@ -34,13 +41,7 @@ MODEL = click.option("--model", metavar="NAME", help="Which model of the spec, i
 @DTYPE
 @MODEL
 @BACKEND
-@click.option(
-    "--wrt",
-    metavar="INPUT",
-    multiple=True,
-    callback=names_of,
-    help="Differentiate the loss by this input too: `grads` has it by name; may be repeated.",
-)
+@WRT
 @click.option(
     "--atomic", is_flag=True, help="Let Triton kernels add what is scattered in any order: quicker, not repeatable."
 )

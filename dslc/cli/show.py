@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dslc.cli.arguments import SET
-from dslc.cli.compile import BACKEND, DTYPE, MODEL
+from dslc.cli.compile import BACKEND, DTYPE, MODEL, WRT
 from dslc.cli.output import tell, wants_color
 
 if TYPE_CHECKING:
@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 @SET
 @DTYPE
 @MODEL
+@WRT
 @click.pass_context
 def show(
     context: click.Context, spec: str, stage: str, line: int | None, latex: bool, why: bool, backend: str,
-    settings: dict[str, object], dtype: str, model: str | None,
+    settings: dict[str, object], dtype: str, model: str | None, wrt: list[str],
 ) -> None:  # fmt: skip
     """Show what the compiler makes of SPEC, or the text of NAME in the standard library.
 
@@ -46,7 +47,7 @@ def show(
     Examples:
         dslc show mlp.dsl --stage grad
         dslc show mlp.dsl --stage code --line 4
-        dslc show mlp.dsl --stage grad --latex
+        dslc show mlp.dsl --stage grad --latex --wrt x
         dslc show mlp.dsl --why
         dslc show dense
 
@@ -78,7 +79,7 @@ def show(
     elif stage == "ast" and not why:
         show_syntax(context, spec, line)
     else:
-        show_stage(Path(spec), f"{stage} latex" if latex else stage, line, why, (settings, dtype, model, backend))
+        show_stage(Path(spec), f"{stage} latex" if latex else stage, line, why, (settings, dtype, model, backend, wrt))
 
 
 def stages_like(text: str) -> list[str]:
@@ -104,21 +105,22 @@ def show_syntax(context: click.Context, spec: str, line: int | None) -> None:
 
 
 def show_stage(
-    path: Path, stage: str, line: int | None, why: bool, options: tuple[dict[str, object], str, str | None, str]
-) -> None:
+    path: Path, stage: str, line: int | None, why: bool,
+    options: tuple[dict[str, object], str, str | None, str, list[str]],
+) -> None:  # fmt: skip
     """A stage behind the check."""
     from dslc.autodiff.reverse import NoDerivative
     from dslc.builder.build import Refusal
     from dslc.cli.compiled import chosen
-    from dslc.compiler import refusal
+    from dslc.compiler import differentiated, refusal
     from dslc.diagnostics.spec_error import SpecError
     from dslc.stages import NoStage, Spec, changes
     from dslc.stages import stage as text_of
 
-    settings, dtype, model, backend = options
+    settings, dtype, model, backend, wrt = options
     checked, instance, train = chosen(path, settings, model)
-    spec = Spec(path, instance, train, settings, dtype, backend)
     try:
+        spec = Spec(path, instance, differentiated(instance, train, wrt), settings, dtype, backend)
         text = changes(spec) if why else text_of(spec, stage)
     except (NoStage, ValueError) as error:
         raise click.UsageError(str(error)) from error

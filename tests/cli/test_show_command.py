@@ -52,6 +52,15 @@ def test_grad_has_the_gradients(spec: Path) -> None:
     assert "gradient W = d_W" in text
 
 
+def test_wrt_adds_the_gradient_by_an_input(spec: Path) -> None:
+    for stage, line in (("grad", "gradient x = d_x"), ("code", 'grads["x"] =')):
+        assert line in shown(spec, "--stage", stage, "--wrt", "x") and line not in shown(spec, "--stage", stage)
+    formula = r"{\partial x_{ni}} &= \sum_{k} \frac{\partial \mathcal{L}}{\partial z_{nk}} \, W_{ik}"
+    assert formula in shown(spec, "--stage", "grad", "--latex", "--wrt", "x")
+    done = run(spec, "--stage", "grad", "--wrt", "W")
+    assert done.exit_code == 2 and "cannot differentiate by `W`: it is a parameter" in done.output
+
+
 def test_simplified_is_the_last_program_and_passes_have_names(spec: Path) -> None:
     stable = shown(spec, "--stage", "stabilise")
     assert "max[" in stable and "max[" not in shown(spec, "--stage", "ir")
