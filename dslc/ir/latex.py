@@ -91,6 +91,8 @@ class _Printer:
             for node in ir.inside(scan)[0]:
                 self.steps[node] = (*self.steps.get(scan, ()), _symbol(ir.counter_of(scan)))
         self.uses = _uses(order)
+        #: values that another one only rounds
+        self.rounded = {x for node in order if (x := _rounded(node)) and self.uses[x] == 1}
         last = Counter(_last(x) for x in {str(getattr(node, "name", "")) for node in order})
         self.shared = {name for name, times in last.items() if name and times > 1}
         #: which values go by one symbol, and the symbols that are taken
@@ -152,7 +154,8 @@ class _Printer:
 
     def is_inside(self, node: ir.Comp) -> bool:
         """Does a value stand in the formula of the one value that reads it?"""
-        return node not in self.roots and (ir.slice_of_input(node) or (not node.name and self.uses[node] == 1))
+        without = not node.name or node in self.rounded
+        return node not in self.roots and (ir.slice_of_input(node) or (without and self.uses[node] == 1))
 
     def value(self, node: ir.Node, places: Sequence[str], step: str | None = None) -> str:
         """A tensor at some places; of what a scan computes at its own step, or at another one."""
@@ -349,6 +352,18 @@ def _factors(root: ir.Scalar) -> Iterator[ir.Scalar]:
             yield ir.Const(-x.value, x.dtype, repr(-x.value))
         else:
             yield x
+
+
+def _rounded(node: ir.Node) -> ir.Tensor | None:
+    """The value that a value is the cast of, all indices in their places."""
+    if not (
+        isinstance(node, ir.Comp) and node.op is None and isinstance(node.body, ir.Op) and node.body.name == "cast"
+    ):
+        return None
+    (read,) = node.body.args
+    if not isinstance(read, ir.Read) or any(x is not ir.plain(k) for k, x in enumerate(read.places)):
+        return None
+    return read.tensor
 
 
 def _is_before(node: ir.Node) -> TypeGuard[ir.Part]:

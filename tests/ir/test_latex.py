@@ -118,6 +118,16 @@ train rnn(x, target: f32[T, 4]):
 """
 
 
+def test_what_is_only_rounded_has_no_line(tmp_path: Path) -> None:
+    """Data in f64 and a parameter in f32: the sum in f64 is the gradient but for its dtype."""
+    path = tmp_path / "m.dsl"
+    path.write_text(
+        "model m(x: f64[N, 2]) -> y: [N]:\n    param w: [2] ~ normal\n    y[n] = x[n, i] * w[i]\n\n"
+        "train m(x):\n    minimize sum(m(x))\n    using sgd(lr = 0.1)\n"
+    )
+    assert lines(shown(path))[-1] == r"\frac{\partial \mathcal{L}}{\partial w_{i}} = \sum_{n} x_{ni}"
+
+
 def test_a_scan_is_a_recurrence_over_its_steps(tmp_path: Path) -> None:
     path = tmp_path / "rnn.dsl"
     path.write_text(RECURRENT, encoding="utf-8")
