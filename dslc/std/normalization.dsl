@@ -1,19 +1,34 @@
 # Normalisation: subtract a mean, divide by a deviation, then a trained scale and shift.
 # The layers differ in the axes over which the mean is taken.
 
-# Over the last axis: each token or row on its own.
-layer layer_norm(x: [..., E], eps = 1e-5) -> y: [..., E]:
+# Over the last axis: each token or row on its own. `far` is for entries whose squares overflow: beyond 1e19 in float32.
+layer layer_norm(x: [..., E], eps = 1e-5, far = false) -> y: [..., E]:
     param scale: [E] ~ ones
     param shift: [E] ~ zeros
-    mu[...] = mean[e](x[..., e])
-    variance[...] = mean[e]((x[..., e] - mu[...])^2)
-    y[..., e] = scale[e] * (x[..., e] - mu[...]) / sqrt(variance[...] + eps) + shift[e]
+    if far:
+        top[...] = stop_grad(max(1, max[e](abs(x[..., e]))))
+        u[..., e] = x[..., e] / top[...]
+        mu[...] = mean[e](u[..., e])
+        variance[...] = mean[e]((u[..., e] - mu[...])^2)
+        y[..., e] = (
+            scale[e] * (u[..., e] - mu[...]) / sqrt(variance[...] + eps / top[...]^2) + shift[e]
+        )
+    else:
+        mu[...] = mean[e](x[..., e])
+        variance[...] = mean[e]((x[..., e] - mu[...])^2)
+        y[..., e] = scale[e] * (x[..., e] - mu[...]) / sqrt(variance[...] + eps) + shift[e]
 
-# Over the last axis, dividing by the root mean square; nothing is subtracted.
-layer rms_norm(x: [..., E], eps = 1e-6) -> y: [..., E]:
+# Over the last axis, dividing by the root mean square; nothing is subtracted. `far` is as above.
+layer rms_norm(x: [..., E], eps = 1e-6, far = false) -> y: [..., E]:
     param scale: [E] ~ ones
-    square_mean[...] = mean[e](x[..., e]^2)
-    y[..., e] = scale[e] * x[..., e] / sqrt(square_mean[...] + eps)
+    if far:
+        top[...] = stop_grad(max(1, max[e](abs(x[..., e]))))
+        u[..., e] = x[..., e] / top[...]
+        square_mean[...] = mean[e](u[..., e]^2)
+        y[..., e] = scale[e] * u[..., e] / sqrt(square_mean[...] + eps / top[...]^2)
+    else:
+        square_mean[...] = mean[e](x[..., e]^2)
+        y[..., e] = scale[e] * x[..., e] / sqrt(square_mean[...] + eps)
 
 # Over all axes but the last, so over the batch (section 9.3.2: the columns of a matrix; the channels of images). What
 # inference divides by depends on `statistics`: "running" for exponential averages of what training has seen, "dataset"

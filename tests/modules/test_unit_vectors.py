@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from both_backends import BACKENDS, given, module_of
 
 #: floats, scales whose squares overflow or vanish, and what roundings may change
@@ -35,4 +36,35 @@ def test_unit_vectors_do_not_depend_on_the_scale(
     found = np.asarray(module.forward({}, given(far, backend)))
     np.testing.assert_allclose(found, y, atol=rtol * np.abs(y).max())
     found = np.asarray(module.loss_and_grad({}, given(far, backend), given(w, backend))[1]["x"]).astype(float) * scale
+    np.testing.assert_allclose(found, slope, atol=rtol * np.abs(slope).max())
+
+
+@pytest.mark.point("L")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("dtype", "scale", "rtol"), [("f32", 1.0, 1e-6), *(x for x in SCALES if x[1] > 1)])
+@pytest.mark.parametrize("norm", ["layer_norm", "rms_norm"])
+def test_norms_of_far_entries_are_those_of_exact_arithmetic(
+    norm: str, dtype: str, scale: float, rtol: float, backend: str, tmp_path: Path
+) -> None:
+    text = (
+        f"model normed(x: {dtype}[N, 7]) -> y: [N, 7]:\n    y = {norm}(x, far = true)\n\n"
+        f"train normed(x, w: {dtype}[N, 7]):\n    y = normed(x)\n    minimize sum[n, k](w[n, k] * y[n, k])\n"
+        "    using sgd(lr = 1)\n"
+    )
+    module = module_of(text, backend, tmp_path, dtype, wrt=["x"])
+    float_ = np.float32 if dtype == "f32" else np.float64
+    rng = np.random.default_rng(0)
+    x, w = (rng.normal(size=(3, 7)).astype(float_) for _ in range(2))
+    far = torch.tensor((x * scale).astype(float_).astype(float) / scale, requires_grad=True)
+    eps = (1e-5 if norm == "layer_norm" else 1e-6) / scale / scale
+    gap = far - far.mean(1, keepdim=True) if norm == "layer_norm" else far
+    y = gap / torch.sqrt((gap**2).mean(1, keepdim=True) + eps)
+    (torch.tensor(w) * y).sum().backward()
+    assert far.grad is not None
+    slope = far.grad.numpy()
+    params = module.init(seed=0)
+    inputs = given((x * scale).astype(float_), backend), given(w, backend)
+    found = np.asarray(module.forward(params, inputs[0]))
+    np.testing.assert_allclose(found, y.detach().numpy(), atol=rtol * float(y.abs().max()))
+    found = np.asarray(module.loss_and_grad(params, *inputs)[1]["x"]).astype(float) * scale
     np.testing.assert_allclose(found, slope, atol=rtol * np.abs(slope).max())
