@@ -87,6 +87,7 @@ def costs(forward: Iterable[ir.Tensor], backward: Iterable[ir.Tensor] = (), dtyp
     second = [x for x in ir.schedule(tuple(backward)) if x not in known]
     counter = Counter(BYTES[dtype])
     saved = _saved(second, known)
+    parts = _parts((*first, *second))
     rows: dict[tuple[str, str, int, bool], Row] = {}
     for order, is_backward in (([*first, *(x for x in saved if x not in known)], False), (second, True)):
         for node, times, place in _flat(order):
@@ -95,12 +96,21 @@ def costs(forward: Iterable[ir.Tensor], backward: Iterable[ir.Tensor] = (), dtyp
                 cost.saved = counter.bytes(node)
             if cost == Cost():
                 continue
-            name, span = name_of(node), _place(node, place)
+            name, span = name_of(node) or ", ".join(parts.get(node, ())), _place(node, place)
             key = (name, span.source.name, span.line if span.source.text else 0, is_backward)
             row = rows.setdefault(key, Row(name, span, is_backward))
             row.count += 1
             row.cost += cost
     return list(rows.values())
+
+
+def _parts(order: Iterable[ir.Node]) -> dict[ir.Node, list[str]]:
+    """The names of the results of operations that have several."""
+    found: dict[ir.Node, dict[int, str]] = {}
+    for node, _, _ in _flat(order):
+        if isinstance(node, ir.Part) and node.name and not isinstance(node.of, ir.Scan):
+            found.setdefault(node.of, {})[node.number] = node.name
+    return {node: [names[k] for k in sorted(names)] for node, names in found.items()}
 
 
 def _saved(backward: Iterable[ir.Node], known: set[ir.Node]) -> dict[ir.Node, None]:

@@ -122,6 +122,15 @@ def test_the_steps_of_a_scan_are_counted(tmp_path: Path) -> None:
     assert report(spec, "--set", "T=10")["total"]["all"]["operations"] == 10 * per_step
 
 
+def test_an_operation_with_several_results_is_named_by_them(tmp_path: Path) -> None:
+    spec = tmp_path / "spectrum.dsl"
+    spec.write_text(
+        "model spectrum(x: f32[T]) -> p: [T]:\n    re[f], im[f] = fft[t -> f](x[t])\n    p[f] = re[f]^2 + im[f]^2\n",
+        encoding="utf-8",
+    )
+    assert [row["name"] for row in report(spec, "--set", "T=8")["rows"]] == ["re, im", "p"]
+
+
 def test_the_table_has_totals() -> None:
     done = run(MLP, "--set", "N=64")
     assert done.exit_code == 0
