@@ -273,10 +273,8 @@ class _Printer:
         match s.name:
             case "+" | "-":
                 return self.sum(s, done)
-            case "*" | "neg":
+            case "*" | "neg" | "/":
                 return self.product(s, done)
-            case "/":
-                return self.fraction(s, done)
             case "^":
                 return Text(f"{_base(done[s.args[0]])}^{{{done[s.args[1]].text}}}", POWER)
             case "select":
@@ -298,60 +296,86 @@ class _Printer:
         right = done[b].text.removeprefix("-") if done[b].minus else done[b].at_least(REDUCTION)
         return Text(f"{done[a].at_least(SUM)} {'-' if minus else '+'} {right}", SUM)
 
-    def fraction(self, s: ir.Op, done: Mapping[ir.Scalar, Text]) -> Text:
-        """A fraction without the whole numbers that are above and below, and with its minus sign before it."""
-        above, below = s.args
-        size = below.size if isinstance(below, ir.SizeOf) else 1
-        number = next((x.value for x in _factors(above) if isinstance(x, ir.Const) and x.value in range(2, 100)), 1)
-        shorter = divide(size, int(number))
-        if number != 1 and "/" not in show_size(shorter):
-            rest = [x for x in _factors(above) if not (isinstance(x, ir.Const) and x.value == number)]
-            top = self.factors(rest, done, False)
-            bottom = _size(show_size(shorter))
-        else:
-            top, bottom = done[above], done[below].text
-        if bottom == "1":
-            return top
-        minus = top.text.removeprefix("-") if top.minus else top.text
-        return Text(rf"{'-' if top.minus else ''}\frac{{{minus}}}{{{bottom}}}", SUM if top.minus else ATOM, top.minus)
-
     def product(self, s: ir.Op, done: Mapping[ir.Scalar, Text]) -> Text:
-        factors = list(_factors(s))
-        minus = sum(x is MINUS for x in factors) % 2 == 1
-        return self.factors([x for x in factors if x is not MINUS], done, minus)
-
-    def factors(self, factors: Iterable[ir.Scalar], done: Mapping[ir.Scalar, Text], minus: bool) -> Text:
-        """Factors side by side: first numbers, equal ones as a power, one minus sign before them all."""
-        counts = Counter(x for x in factors if not (isinstance(x, ir.Const) and x.value == 1))
-        ordered = sorted(counts, key=lambda x: not isinstance(x, ir.Const))
-        texts: list[str] = []
-        for k, x in enumerate(ordered):
-            text = _number(x.value) if isinstance(x, ir.Const) else done[x]
-            if len(ordered) == counts[x] == 1:
-                return Text(f"-{text.at_least(REDUCTION)}", SUM, minus=True) if minus else text
-            if counts[x] > 1:
-                texts.append(f"{_base(text)}^{{{counts[x]}}}")
-            else:  # the sum at the end of a product needs no parentheses around it
-                texts.append(text.at_least(REDUCTION if k == len(ordered) - 1 else PRODUCT))
-        between = r" \cdot " if all(isinstance(x, ir.Const) for x in ordered) else r" \, "
-        product = between.join(texts) or "1"
-        return Text(f"-{product}", SUM, minus=True) if minus else Text(product, PRODUCT)
-
-
-def _factors(root: ir.Scalar) -> Iterator[ir.Scalar]:
-    """What a product is made of; minus signs are factors of their own."""
-    pending = [root]
-    while pending:
-        x = pending.pop()
-        if isinstance(x, ir.Op) and x.name in ("*", "neg"):
-            if x.name == "neg":
-                yield MINUS
-            pending.extend(reversed(x.args))
-        elif isinstance(x, ir.Const) and not isinstance(x.value, bool) and x.value < 0:
-            yield MINUS
-            yield ir.Const(-x.value, x.dtype, repr(-x.value))
+        """Factors above and below one line, numbers first, equal ones as a power, one minus sign before them all."""
+        number, divided = Fraction(1), False
+        above: Counter[ir.Scalar] = Counter()
+        below: Counter[ir.Scalar] = Counter()
+        for x, power in _factors(s):
+            exact = _exact(x)
+            if exact is None:
+                (above if power > 0 else below)[x] += abs(power)
+            else:
+                number, divided = number * exact**power, divided or power < 0
+        sizes = {x: _size(show_size(x.size)) for x in below if isinstance(x, ir.SizeOf)}
+        for x in sizes:  # 2 / (2 N) is 1 / N
+            shorter = show_size(divide(x.size, abs(number.numerator))) if below[x] == 1 else "/"
+            if abs(number.numerator) != 1 and "/" not in shorter:
+                sizes[x], number = _size(shorter), number / abs(number.numerator)
+        texts: dict[ir.Scalar, Text] = {
+            x: Text(sizes[x]) if x in sizes else _number(x.value) if isinstance(x, ir.Const) else done[x]
+            for x in (*above, *below)
+        }
+        minus, number = number < 0, abs(number)
+        if not below and not divided:
+            whole = [] if number == 1 else [_number(float(number))]
+            text = _beside([*whole, *_powers(above, texts)])
         else:
-            yield x
+            # what is a fraction already stands before this one
+            before = Counter({x: times for x, times in above.items() if texts[x].text.startswith(r"\frac")})
+            top, bottom = (
+                _beside([*([] if n == 1 else [Text(str(n))]), *_powers(factors, texts)])
+                for n, factors in ((number.numerator, above - before), (number.denominator, below))
+            )
+            fraction = top if bottom.text == "1" else Text(rf"\frac{{{top.text}}}{{{bottom.text}}}")
+            text = _beside([*_powers(before, texts), *([] if fraction.text == "1" else [fraction])])
+        return Text(f"-{text.at_least(REDUCTION)}", SUM, minus=True) if minus else text
+
+
+def _factors(root: ir.Scalar) -> Iterator[tuple[ir.Scalar, int]]:
+    """What a product is made of, with the power that each factor has there."""
+    pending = [(root, 1)]
+    while pending:
+        x, power = pending.pop()
+        match x:
+            case ir.Op("*", args):
+                pending.extend((a, power) for a in reversed(args))
+            case ir.Op("neg", (a,)):
+                yield MINUS, power
+                pending.append((a, power))
+            case ir.Op("/", (a, b)):
+                pending.extend([(b, -power), (a, power)])
+            case ir.Op("^", (a, ir.Const(int(n)))) if n > 0:
+                yield a, n * power
+            case ir.Const(float(n)) if n < 0 and _exact(x) is None:
+                yield MINUS, power
+                yield ir.Const(-n, x.dtype, repr(-n)), power
+            case _:
+                yield x, power
+
+
+def _exact(x: ir.Scalar) -> Fraction | None:
+    """A whole number, or a half, a quarter or an eighth of one."""
+    if not isinstance(x, ir.Const) or isinstance(x.value, bool) or not math.isfinite(x.value) or x.value == 0:
+        return None
+    value = Fraction(x.value)
+    return value if value.denominator in (1, 2, 4, 8) and abs(value) < 1e6 else None
+
+
+def _powers(factors: Mapping[ir.Scalar, int], texts: Mapping[ir.Scalar, Text]) -> list[Text]:
+    """Factors with their powers, numbers first."""
+    ordered = sorted(factors, key=lambda x: not isinstance(x, ir.Const))
+    return [texts[x] if factors[x] == 1 else Text(f"{_base(texts[x])}^{{{factors[x]}}}", POWER) for x in ordered]
+
+
+def _beside(factors: Sequence[Text]) -> Text:
+    """Factors side by side; the sum at the end of a product needs no parentheses around it."""
+    if len(factors) < 2:
+        return factors[0] if factors else Text("1")
+    *others, last = factors
+    texts = [*(x.at_least(PRODUCT) for x in others), last.at_least(REDUCTION)]
+    between = r" \cdot " if all(x[0].isdigit() for x in texts) else r" \, "
+    return Text(between.join(texts), PRODUCT)
 
 
 def _rounded(node: ir.Node) -> ir.Tensor | None:
