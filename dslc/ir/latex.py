@@ -259,7 +259,7 @@ class _Printer:
                 return self.scalar(place.value, names).text
             case ir.Affine():
                 text = ""
-                for number, coefficient in place.terms:
+                for number, coefficient in sorted(place.terms, key=lambda x: show_size(x[1]).startswith("-")):
                     index = _symbol(names[number]) if names[number].isidentifier() else names[number]
                     shown = show_size(coefficient)
                     minus = shown.startswith("-")

@@ -32,7 +32,7 @@ def run(*arguments: str | Path, text: str | bytes | None = None) -> Result:
 
 
 def run_process(arguments: Sequence[str], **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "dslc.cli.main", *arguments]
+    command = [sys.executable, "-m", "dslc", *arguments]
     return subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=60, check=False
     )

@@ -78,6 +78,17 @@ def test_another_reader_computes_the_same(formula: str) -> None:
     assert any(x == pytest.approx(FORMULAS[formula], rel=1e-12) for x in numbers), right
 
 
+def test_terms_of_a_position_that_are_subtracted_stand_last(tmp_path: Path) -> None:
+    path = tmp_path / "causal.dsl"
+    path.write_text(
+        "model causal(x: f32[T]) -> y: [T]:\n    param K: [3]\n    y[t] = K[u] * (x[t - u] else 0)\n\n"
+        "train causal(x):\n    minimize sum(causal(x)^2)\n    using sgd(lr = 0.1)\n",
+        encoding="utf-8",
+    )
+    text = shown(path)
+    assert text.count(r"\left(x_{t - u} \text{ else } 0\right)") == 2, "as written, and in the gradient of K"
+
+
 LINEAR = """
 model linear(x: f32[N, 3]) -> y: [N, 2]:
     param W: [3, 2] ~ glorot
