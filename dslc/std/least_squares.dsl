@@ -23,8 +23,18 @@ fn projection(x: [N, D]) -> M: [N, N]:
     P = pseudoinverse(x)
     M[n, m] = x[n, i] * P[i, m]
 
-# How much a matrix stretches its longest direction beyond its shortest one (section 4.1.4).
+# How much a matrix stretches its longest direction beyond its shortest one (section 4.1.4); inf where a column vanishes.
 fn condition_number(A: [N, D]) -> ratio: [] where N >= D:
+    # The square loses half of all digits, so its eigenvectors only turn A, to columns that are nearly perpendicular
+    # and can be scaled to length 1. Any fixed turn gives the same ratio: none of it needs a derivative.
     S[i, j] = A[n, i] * A[n, j]
     value, vector = eigh(S)
-    ratio = sqrt(max[i](value[i]) / min[i](value[i]))
+    turn = stop_grad(vector)
+    B[n, j] = A[n, i] * turn[i, j]
+    d[j] = stop_grad(norm[n](B[n, j]))
+    C[n, j] = B[n, j] / d[j] if d[j] > 0 else 0
+    G[i, j] = C[n, i] * C[n, j] + (1 if i == j and d[i] == 0 else 0)
+    H = inv(G)
+    T[i, j] = H[i, j] / (d[i] * d[j]) if d[i] > 0 and d[j] > 0 else 0
+    shortest, rest = eigh(T)
+    ratio = sqrt(max(value) * max(shortest)) if all[i](d[i] > 0) else inf

@@ -24,6 +24,8 @@ from catalogue import (
 from torch import distributions as dist
 from torch.nn import functional as F
 
+import dslc
+
 torch.set_num_threads(1)
 
 DATA = {"X": "[N, E]", "t": "[N]"}
@@ -45,6 +47,26 @@ CLOSED_FORMS = cases(
 @pytest.mark.parametrize("case", CLOSED_FORMS)
 def test_closed_forms_of_linear_models_are_those_of_torch(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
+
+
+CONDITION = """
+model condition(A: f64[N, D]) -> ratio: [] where N >= D:
+    ratio = condition_number(A)
+"""
+
+
+def test_the_condition_number_of_matrices_that_are_nearly_singular(tmp_path: Path) -> None:
+    """Up to 1e15, where the square of the matrix has no digit left of its smallest eigenvalue."""
+    path = tmp_path / "condition.dsl"
+    path.write_text(CONDITION, encoding="utf-8")
+    m = dslc.compile(path, backend="numpy")
+    t = np.linspace(0, 1, 50)
+    for columns in (6, 10, 12):
+        powers = np.stack([t**k for k in range(columns)], axis=1)
+        for A in (powers, powers.T @ powers, 1e-100 * powers):
+            if (exact := np.linalg.cond(A)) < 1e15:
+                assert m.forward({}, A) == pytest.approx(exact, rel=10 * exact * np.finfo(float).eps)
+    assert m.forward({}, np.array([[1.0, 0], [2.0, 0]])) == np.inf
 
 
 def table(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
