@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dslc.incremental.bounds import FACTS, Linear, decided_beyond, highest, step_variable
 from dslc.ir import nodes as ir
+from dslc.ir.bounds import FACTS, Linear, decided_beyond, highest, step_variable
 from dslc.ir.naming import name_of
 from dslc.meaning.known import INF, Value, value_given
 from dslc.sizes import Size, Symbol, show, tidy

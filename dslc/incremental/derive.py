@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dslc.incremental.bounds import FACTS, Linear, highest, lies_within, lowest, scalar
 from dslc.incremental.cache import FOLDS, Cache, Slot, is_costly, without
 from dslc.incremental.causality import RUNNING, Causality, Reason, kept_axes, odd_shape
 from dslc.incremental.folding import folded
 from dslc.ir import nodes as ir
+from dslc.ir.bounds import FACTS, Linear, highest, lies_within, lowest, scalar
 from dslc.ir.rewrite import Change, Form, NotAffine, keep
 from dslc.meaning.known import value_given
 from dslc.passes.merge_scans import merge_scans

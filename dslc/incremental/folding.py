@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dslc.incremental.bounds import decided
 from dslc.ir import nodes as ir
+from dslc.ir.bounds import decided
 from dslc.sizes import Size
 
 
