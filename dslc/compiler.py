@@ -42,29 +42,32 @@ def compile_text(
     path: Path, backend: str = "numpy", settings: Mapping[str, object] | None = None, dtype: str = "f32",
     model: str | None = None, atomic: bool = False, registry: Registry | None = None, wrt: Iterable[str] = (),
     warn: Callable[[Diagnostic], None] | None = None, march: str | None = None, name: str | None = None,
+    folded: bool = False,
 ) -> str:  # fmt: skip
     """The text of the module that a spec compiles to; raises SpecError with all diagnostics, and calls `warn` with a
     warning where a loop makes a long module.
 
     With `atomic`, Triton kernels may add what is scattered in any order; `registry` is one of Triton kernels to fill;
     `wrt` are inputs by which the loss is differentiated beside the parameters. `march` and `name` are for C: the
-    processor that its code is for, and what its names begin with.
+    processor that its code is for, and what its names begin with. `folded`: `forward` has its linear maps merged.
     """
     options = {"atomic": atomic or None, "registry": registry, "march": march, "name": name}
-    return sound(_compiled(path, backend, settings, dtype, model, wrt, warn, options, lambda printer: printer.generate))
+    return sound(
+        _compiled(path, backend, settings, dtype, model, wrt, warn, options, lambda printer: printer.generate, folded)
+    )
 
 
 def compile_files(
     path: Path, backend: str, settings: Mapping[str, object] | None = None, dtype: str = "f32",
     model: str | None = None, wrt: Iterable[str] = (), warn: Callable[[Diagnostic], None] | None = None,
-    march: str | None = None, name: str | None = None,
+    march: str | None = None, name: str | None = None, folded: bool = False,
 ) -> dict[str, str]:  # fmt: skip
     """The files of the module that a spec compiles to, by name, for a backend whose modules consist of several."""
     options = {"march": march, "name": name}
     if backend_of(backend).printer().files is None:
         raise ValueError(f"a module of the backend {backend} is one file")
     made: dict[str, str]
-    made = _compiled(path, backend, settings, dtype, model, wrt, warn, options, lambda printer: printer.files)
+    made = _compiled(path, backend, settings, dtype, model, wrt, warn, options, lambda printer: printer.files, folded)
     return made
 
 
@@ -78,7 +81,7 @@ OPTIONS = {
 def _compiled(
     path: Path, backend: str, settings: Mapping[str, object] | None, dtype: str, model: str | None,
     wrt: Iterable[str], warn: Callable[[Diagnostic], None] | None, options: Mapping[str, object],
-    function: Callable[[Printer], Any],
+    function: Callable[[Printer], Any], folded: bool,
 ) -> Any:  # fmt: skip
     """What a function of a backend gives for the program of a spec."""
     given = {key: value for key, value in options.items() if value is not None}
@@ -102,7 +105,7 @@ def _compiled(
     train = differentiated(instance, train, wrt)
     try:
         with compilation():
-            program = Program(instance, train, optimizer_of(checked, train))
+            program = Program(instance, train, optimizer_of(checked, train), folded)
             made = function(printer)(program, path.name, dtype, **given)
     except (Refusal, NoDerivative, printer.cannot) as reason:
         span = reason.span if reason.span is not None and reason.span.source.text else instance.span
@@ -195,14 +198,15 @@ class KeptSource:
 
 def compile_module(
     path: str | Path, backend: str = "numpy", dtype: str = "f32", model: str | None = None, atomic: bool = False,
-    wrt: Iterable[str] = (), **settings: object,
+    wrt: Iterable[str] = (), fold: bool = False, **settings: object,
 ) -> ModuleType:  # fmt: skip
     """Compile a spec and import the result.
 
     `m = dslc.compile("mlp.dsl", hidden=512)` gives the module that `dslc compile` writes; with `wrt=["x"]`, the loss is
-    differentiated by the input `x` too.
+    differentiated by the input `x` too, with `fold=True` linear maps are merged in `forward`.
     """
-    return imported(compile_text(Path(path), backend, settings, dtype, model, atomic, wrt=wrt), Path(path).stem)
+    text = compile_text(Path(path), backend, settings, dtype, model, atomic, wrt=wrt, folded=fold)
+    return imported(text, Path(path).stem)
 
 
 def imported(text: str, name: str) -> ModuleType:

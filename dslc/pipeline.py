@@ -13,6 +13,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.namespace import identifier, tell_apart
 from dslc.passes.deviations import drop_deviations
 from dslc.passes.factors import gather_factors
+from dslc.passes.fold import fold
 from dslc.passes.hoist import hoist
 from dslc.passes.inline import inline
 from dslc.passes.merge_scans import merge_scans
@@ -33,6 +34,8 @@ EARLY: dict[str, Pass] = {
     "order sums": order_sums,
     "simplify": simplify,
 }
+#: where linear maps are to be merged, between the two
+FOLD: dict[str, Pass] = {"fold": fold}
 #: after it
 LATE: dict[str, Pass] = {
     "stabilise again": stabilise,
@@ -76,10 +79,10 @@ class Lowered:
         return {k.removeprefix(prefix): v for k, v in self.outputs.items() if k.startswith(prefix)}
 
 
-def forward(model: p.Instance) -> Lowered:
-    """The outputs of a model for inference."""
+def forward(model: p.Instance, folded: bool = False) -> Lowered:
+    """The outputs of a model for inference; `folded`: with linear maps merged."""
     unit = build(model, "inference")
-    return run(Lowered(unit, dict(unit.outputs)), EARLY | LATE)
+    return run(Lowered(unit, dict(unit.outputs)), EARLY | FOLD | LATE if folded else EARLY | LATE)
 
 
 def stepping(model: p.Instance) -> StepProgram:

@@ -69,12 +69,14 @@ class Program:
     model: p.Instance
     train: p.TrainProgram | None = None
     optimizer: p.Instance | None = None
+    #: merge linear maps in `forward`
+    folded: bool = False
 
     @cached_property
     def forward(self) -> Entry:
         """The outputs of the model for inference."""
         with self._new() as table:
-            return Entry(pipeline.forward(self.model), self.model, table)
+            return Entry(pipeline.forward(self.model, self.folded), self.model, table)
 
     @cached_property
     def gradient(self) -> Entry | None:

@@ -38,10 +38,14 @@ class Spec:
     settings: Mapping[str, object]
     dtype: str = "f32"
     backend: str = "numpy"
+    #: linear maps merged: the outputs for inference, though there is a training
+    folded: bool = False
 
     def lowered(self) -> pipeline.Lowered:
         """The training with its gradients, or the outputs of a spec without one."""
-        return pipeline.forward(self.model) if self.train is None else pipeline.training(self.train)
+        if self.train is None or self.folded:
+            return pipeline.forward(self.model, self.folded)
+        return pipeline.training(self.train)
 
     def stages(self) -> Stages:
         """The program after each pass, those of the backend too."""
@@ -101,7 +105,9 @@ def code(spec: Spec) -> str:
     from dslc.compiler import compile_text
 
     wrt = spec.train.wrt if spec.train is not None else ()
-    return compile_text(spec.path, spec.backend, spec.settings, spec.dtype, spec.model.name, wrt=wrt).rstrip("\n")
+    name, folded = spec.model.name, spec.folded
+    text = compile_text(spec.path, spec.backend, spec.settings, spec.dtype, name, wrt=wrt, folded=folded)
+    return text.rstrip("\n")
 
 
 def fused(spec: Spec) -> str:
@@ -185,7 +191,7 @@ def changes(spec: Spec) -> str:
 
 def _rules(name: str, program: Program) -> list[str]:
     """The rules that a pass uses on a program, where it can tell: `* softmax: ...  (mlp.dsl:4)`, each once."""
-    function = {**pipeline.EARLY, **pipeline.LATE}.get(name)
+    function = {**pipeline.EARLY, **pipeline.FOLD, **pipeline.LATE}.get(name)
     if function is None or "fired" not in inspect.signature(function).parameters:
         return []
     fired: list[Any] = []

@@ -174,7 +174,7 @@ def quickest(
 
 def tuned(
     spec: Path, settings: Mapping[str, object], dtype: str, model: str | None, atomic: bool, seconds: float,
-    time_of: Callable[[Callable[[], object]], float] = on_device, wrt: Sequence[str] = (),
+    time_of: Callable[[Callable[[], object]], float] = on_device, wrt: Sequence[str] = (), folded: bool = False,
 ) -> str:  # fmt: skip
     """The text of the module of a spec with the constants that are quickest on this machine."""
     import numpy as np
@@ -189,7 +189,7 @@ def tuned(
     from dslc.verification.sample import draw_inputs, open_sizes
 
     registry = Registry(dtype, atomic)
-    text = compile_text(spec, "triton", settings, dtype, model, atomic, registry, wrt)
+    text = compile_text(spec, "triton", settings, dtype, model, atomic, registry, wrt, folded=folded)
     instance, train = choose(check_file(spec, settings), model)
     unit = build(instance, "inference") if train is None else build_train(train)
     declared = instance.inputs if train is None else train.instance.inputs
@@ -207,4 +207,4 @@ def tuned(
     calls = [lambda: loaded.call(function, unit, values, 0)]
     chosen = quickest(module, calls, seconds, registry.launched, sizes, time_of)
     registry = Registry(dtype, atomic, choices=chosen)
-    return compile_text(spec, "triton", settings, dtype, model, atomic, registry, wrt)
+    return compile_text(spec, "triton", settings, dtype, model, atomic, registry, wrt, folded=folded)

@@ -152,15 +152,16 @@ def compiled(text: str, folder: Path) -> ModuleType:
 
 
 def model(
-    spec: str | Path, folder: Path, backend: str = "numpy", dtype: str = "f64", wrt: Iterable[str] = (), **settings: Any
-) -> Any:
+    spec: str | Path, folder: Path, backend: str = "numpy", dtype: str = "f64", wrt: Iterable[str] = (),
+    fold: bool = False, **settings: Any,
+) -> Any:  # fmt: skip
     """The module of a text, or of a file in specs/, on any backend: it takes NumPy arrays and gives them."""
     file = SPECS / spec if isinstance(spec, Path) else folder / "row.dsl"
     if isinstance(spec, str):
         file.write_text(spec, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DSLC_CFLAGS", QUICK)
-        module = imported(compile_text(file, backend, settings, dtype, wrt=wrt), "row")
+        module = imported(compile_text(file, backend, settings, dtype, wrt=wrt, folded=fold), "row")
         arrays = BACKENDS[backend].arrays
         return module if backend == "numpy" or arrays is None else Plain(module, arrays())
 

@@ -33,6 +33,7 @@ WRT = click.option(
     help="Differentiate the loss by this input too: `grads` has it by name; may be repeated.",
 )
 MODEL = click.option("--model", metavar="NAME", help="Which model of the spec, if it has several.")
+FOLD = click.option("--fold", is_flag=True, help="Merge linear maps for inference, such as batch norms into weights.")
 
 
 @click.command("compile", short_help="Compile a spec to a standalone module.")
@@ -42,6 +43,7 @@ MODEL = click.option("--model", metavar="NAME", help="Which model of the spec, i
 @MODEL
 @BACKEND
 @WRT
+@FOLD
 @click.option(
     "--atomic", is_flag=True, help="Let Triton kernels add what is scattered in any order: quicker, not repeatable."
 )
@@ -67,7 +69,8 @@ MODEL = click.option("--model", metavar="NAME", help="Which model of the spec, i
 @click.pass_context
 def compile_(
     context: click.Context, spec: Path, settings: dict[str, object], dtype: str, model: str | None, backend: str,
-    wrt: list[str], atomic: bool, tune: float | None, march: str | None, name: str | None, output: Path | None,
+    wrt: list[str], fold: bool, atomic: bool, tune: float | None, march: str | None, name: str | None,
+    output: Path | None,
 ) -> None:  # fmt: skip
     """Compile SPEC to one Python file that needs NumPy alone, or with -b triton torch and triton. With -b c, to a C
     file without libraries, its header and a Python file that calls it, in the folder that -o names.
@@ -78,6 +81,7 @@ def compile_(
         dslc compile mlp.dsl -b c -o build
         dslc compile mlp.dsl --set hidden=512 --dtype f64
         dslc compile mlp.dsl --wrt x -o mlp.py
+        dslc compile resnet.dsl --fold -o resnet.py
 
     The module has init, forward and, where the spec has a `train`, loss_and_grad and train_step.
     """
@@ -93,13 +97,14 @@ def compile_(
     try:
         if tune is not None:
             require_device()
-            text = tuned(spec, settings, dtype, model, atomic, tune, wrt=wrt)
+            text = tuned(spec, settings, dtype, model, atomic, tune, wrt=wrt, folded=fold)
         elif output is not None and backend_of(backend).printer().files is not None:
-            files = compile_files(spec, backend, settings, dtype, model, wrt, lambda x: tell([x]), march, name)
+            files = compile_files(spec, backend, settings, dtype, model, wrt, lambda x: tell([x]), march, name, fold)
         else:
             text = compile_text(
-                spec, backend, settings, dtype, model, atomic, wrt=wrt, warn=lambda x: tell([x]), march=march, name=name
-            )
+                spec, backend, settings, dtype, model, atomic, wrt=wrt, warn=lambda x: tell([x]), march=march,
+                name=name, folded=fold,
+            )  # fmt: skip
     except NoDevice as error:
         raise click.ClickException(str(error)) from error
     except SpecError as error:

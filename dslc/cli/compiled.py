@@ -124,7 +124,7 @@ def module_of(
     tool = backend.runs_with()
     arrays = backend.arrays()
     try:
-        module = compile_module(spec, backend.name, dtype, model, False, (), **settings)
+        module = compile_module(spec, backend.name, dtype, model, False, (), False, **settings)
     except RuntimeError as error:  # of a compiler
         raise click.ClickException(f"{error}\n(--backend numpy needs no compiler)") from error
     return module if backend.on_arrays else Plain(module, arrays), tool

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dslc.cli.arguments import setting
-from dslc.cli.compile import BACKEND, DTYPE, MODEL, SPEC
+from dslc.cli.compile import BACKEND, DTYPE, FOLD, MODEL, SPEC
 from dslc.cli.cost_report import JSON_VERSION, counted, open_sizes, refuse_unknown, show, sorted_settings, summary
 
 
@@ -22,6 +22,7 @@ from dslc.cli.cost_report import JSON_VERSION, counted, open_sizes, refuse_unkno
     help="A hyper-parameter of the model, or an open size such as N; may be repeated.",
 )
 @click.option("--inference", is_flag=True, help="Only the outputs for inference, though the spec has a `train`.")
+@FOLD
 @click.option("--json", "as_json", is_flag=True, help="Print the costs as JSON on standard output.")
 @DTYPE
 @MODEL
@@ -29,8 +30,8 @@ from dslc.cli.cost_report import JSON_VERSION, counted, open_sizes, refuse_unkno
 @click.option("--resources", is_flag=True, help="With -b triton: registers, shared memory and spills on three GPUs.")
 @click.option("--fields", is_flag=True, help="Shapes, strides and receptive fields of the model's values instead.")
 def cost(
-    spec: Path, given: dict[str, object], inference: bool, as_json: bool, dtype: str, model: str | None, backend: str,
-    resources: bool, fields: bool,
+    spec: Path, given: dict[str, object], inference: bool, fold: bool, as_json: bool, dtype: str, model: str | None,
+    backend: str, resources: bool, fields: bool,
 ) -> None:  # fmt: skip
     """Count operations, bytes and parameters of SPEC, for each value that it names.
 
@@ -55,6 +56,8 @@ def cost(
     operations, bytes, and operations for each byte ("intensity"); "buffers" are the bytes of what a function
     allocates. --resources compiles the kernels, without a GPU, for cuda 80, cuda 90 and hip gfx942.
 
+    With --fold, the outputs for inference are counted as `dslc compile --fold` computes them, with linear maps merged.
+
     With --fields, a row is a value of the model and an input that it sees: its shape, its strides in memory (in
     entries), how many entries of each axis of the input one of its own entries depends on ("field"), and how far those
     of its neighbour are ("step", 0 where all see the same). A "?" stands where reads are not affine. Passes of a loop
@@ -69,6 +72,7 @@ def cost(
     from dslc.cli.compiled import chosen, spec_errors
     from dslc.compiler import optimizer_of
 
+    inference = inference or fold  # a training computes with the weights as they are
     if resources and backend != "triton":
         raise click.UsageError("--resources tells about kernels: add -b triton")
     settings, sizes = sorted_settings(spec, given, model)
@@ -88,7 +92,7 @@ def cost(
 
         with spec_errors(as_json, JSON_VERSION):
             checked, instance, train = chosen(spec, settings, model)
-            made = kernel_report(checked, instance, None if inference else train, spec, sizes, dtype, resources)
+            made = kernel_report(checked, instance, None if inference else train, spec, sizes, dtype, resources, fold)
         if as_json:
             click.echo(json.dumps(made, indent=2))
         else:
@@ -99,7 +103,7 @@ def cost(
 
         with spec_errors(as_json, JSON_VERSION):
             checked, instance, train = chosen(spec, settings, model)
-            made = schedule_report(checked, instance, None if inference else train, sizes, dtype)
+            made = schedule_report(checked, instance, None if inference else train, sizes, dtype, fold)
         if as_json:
             click.echo(json.dumps(made, indent=2))
         else:
@@ -108,7 +112,7 @@ def cost(
     with spec_errors(as_json, JSON_VERSION):
         checked, instance, train = chosen(spec, settings, model)
         train = None if inference else train
-        unit, rows = counted(instance, train, dtype)
+        unit, rows = counted(instance, train, dtype, fold)
     known = open_sizes(unit)
     refuse_unknown(sizes, known)
     report = summary(unit, rows, sizes, known, dtype, optimizer_of(checked, train))

@@ -37,7 +37,9 @@ def sorted_settings(
     return settings, {name: value for name, value in given.items() if name not in formals}
 
 
-def counted(model: p.Instance, train: p.TrainProgram | None, dtype: str) -> tuple[Unit, list[Row]]:
+def counted(
+    model: p.Instance, train: p.TrainProgram | None, dtype: str, folded: bool = False
+) -> tuple[Unit, list[Row]]:
     """The costs of the training of a spec, or of its outputs."""
     from dslc import pipeline
     from dslc.autodiff.reverse import NoDerivative
@@ -48,7 +50,7 @@ def counted(model: p.Instance, train: p.TrainProgram | None, dtype: str) -> tupl
 
     try:
         if train is None:
-            made = pipeline.forward(model)
+            made = pipeline.forward(model, folded)
             return made.unit, costs(made.outputs.values(), dtype=dtype)
         made = pipeline.training(train)
     except (Refusal, NoDerivative) as reason:

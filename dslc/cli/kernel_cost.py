@@ -19,7 +19,7 @@ COLUMNS = ("launches", "operations", "read", "written", "intensity")
 
 def kernel_report(
     checked: Checked, model: p.Instance, train: p.TrainProgram | None, spec: Path, sizes: Mapping[str, Any],
-    dtype: str, resources: bool,
+    dtype: str, resources: bool, folded: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """The costs of all kernels as `--json` prints them; raises SpecError for what cannot be compiled."""
     from dslc.autodiff.reverse import NoDerivative
@@ -38,7 +38,7 @@ def kernel_report(
 
     registry = Registry(dtype)
     try:
-        program = Program(model, train, optimizer_of(checked, train))
+        program = Program(model, train, optimizer_of(checked, train), folded)
         unit, functions, _ = host_functions(registry, program)
         text = generate(program, spec.name, dtype) if resources else ""
     except (Refusal, NoDerivative, CannotLower) as reason:

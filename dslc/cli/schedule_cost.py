@@ -18,7 +18,12 @@ COLUMNS = ("runs", "operations", "read", "written", "intensity")
 
 
 def schedule_report(
-    checked: Checked, model: p.Instance, train: p.TrainProgram | None, sizes: Mapping[str, Any], dtype: str
+    checked: Checked,
+    model: p.Instance,
+    train: p.TrainProgram | None,
+    sizes: Mapping[str, Any],
+    dtype: str,
+    folded: bool = False,
 ) -> dict[str, Any]:
     """The costs of all steps as `--json` prints them; raises SpecError for what cannot be compiled."""
     from dslc.autodiff.reverse import NoDerivative
@@ -29,7 +34,7 @@ def schedule_report(
     from dslc.program import Program
 
     try:
-        program = Program(model, train, optimizer_of(checked, train))
+        program = Program(model, train, optimizer_of(checked, train), folded)
         entry = program.forward if program.gradient is None else program.gradient
     except (Refusal, NoDerivative) as reason:
         span = reason.span if reason.span is not None and reason.span.source.text else model.span

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dslc.cli.arguments import SET
-from dslc.cli.compile import BACKEND, DTYPE, MODEL, WRT
+from dslc.cli.compile import BACKEND, DTYPE, FOLD, MODEL, WRT
 from dslc.cli.output import tell, wants_color
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 @click.option("--line", type=click.IntRange(1), metavar="N", help="Only what comes from line N of the spec.")
 @click.option("--latex", is_flag=True, help="Formulas in LaTeX: with --stage ir or grad.")
 @click.option("--why", is_flag=True, help="Which rules each pass used and what it changed.")
+@FOLD
 @BACKEND
 @SET
 @DTYPE
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 @WRT
 @click.pass_context
 def show(
-    context: click.Context, spec: str, stage: str, line: int | None, latex: bool, why: bool, backend: str,
+    context: click.Context, spec: str, stage: str, line: int | None, latex: bool, why: bool, fold: bool, backend: str,
     settings: dict[str, object], dtype: str, model: str | None, wrt: list[str],
 ) -> None:  # fmt: skip
     """Show what the compiler makes of SPEC, or the text of NAME in the standard library.
@@ -79,7 +80,8 @@ def show(
     elif stage == "ast" and not why:
         show_syntax(context, spec, line)
     else:
-        show_stage(Path(spec), f"{stage} latex" if latex else stage, line, why, (settings, dtype, model, backend, wrt))
+        options = (settings, dtype, model, backend, wrt, fold)
+        show_stage(Path(spec), f"{stage} latex" if latex else stage, line, why, options)
 
 
 def stages_like(text: str) -> list[str]:
@@ -106,7 +108,7 @@ def show_syntax(context: click.Context, spec: str, line: int | None) -> None:
 
 def show_stage(
     path: Path, stage: str, line: int | None, why: bool,
-    options: tuple[dict[str, object], str, str | None, str, list[str]],
+    options: tuple[dict[str, object], str, str | None, str, list[str], bool],
 ) -> None:  # fmt: skip
     """A stage behind the check."""
     from dslc.autodiff.reverse import NoDerivative
@@ -117,10 +119,10 @@ def show_stage(
     from dslc.stages import NoStage, Spec, changes
     from dslc.stages import stage as text_of
 
-    settings, dtype, model, backend, wrt = options
+    settings, dtype, model, backend, wrt, fold = options
     checked, instance, train = chosen(path, settings, model)
     try:
-        spec = Spec(path, instance, differentiated(instance, train, wrt), settings, dtype, backend)
+        spec = Spec(path, instance, differentiated(instance, train, wrt), settings, dtype, backend, fold)
         text = changes(spec) if why else text_of(spec, stage)
     except (NoStage, ValueError) as error:
         raise click.UsageError(str(error)) from error

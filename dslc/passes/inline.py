@@ -7,18 +7,11 @@ from collections import Counter
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import seen_at
 from dslc.passes.products import split
-from dslc.passes.transform import Outputs, Transform, everything, with_body
+from dslc.passes.transform import Outputs, Transform, readers, with_body
 
 
 def inline(outputs: Outputs) -> dict[str, ir.Tensor]:
-    uses: Counter[ir.Node] = Counter(outputs.values())
-    for node in everything(outputs):
-        found = [s.tensor for body in ir.bodies(node) for s in ir.scalars(body) if isinstance(s, ir.Read)]
-        uses.update(found)
-        uses.update(a for a in ir.arguments(node) if a not in found)
-        if isinstance(node, ir.Scan):
-            uses.update((*node.carries, *node.results))
-    return _Inline(uses).outputs(outputs)
+    return _Inline(readers(outputs)).outputs(outputs)
 
 
 class _Inline(Transform):

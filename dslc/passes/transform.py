@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dslc.ir import nodes as ir
@@ -70,3 +71,15 @@ def with_body(node: ir.Comp, body: ir.Scalar) -> ir.Tensor:
 def everything(outputs: Mapping[str, ir.Node]) -> list[ir.Node]:
     """All nodes of a program, arguments first, those inside scans too."""
     return ir.every_node(outputs.values())
+
+
+def readers(outputs: Mapping[str, ir.Tensor]) -> Counter[ir.Node]:
+    """How often each node is read, every read of a formula counted; being a result counts too."""
+    uses: Counter[ir.Node] = Counter(outputs.values())
+    for node in everything(outputs):
+        found = [s.tensor for body in ir.bodies(node) for s in ir.scalars(body) if isinstance(s, ir.Read)]
+        uses.update(found)
+        uses.update(a for a in ir.arguments(node) if a not in found)
+        if isinstance(node, ir.Scan):
+            uses.update((*node.carries, *node.results))
+    return uses

@@ -101,7 +101,7 @@ def loaded(backend: Backend, path: Path, settings: Mapping[str, object], model: 
     if backend.arrays is None:
         raise Unavailable("its modules do not run in Python")
     arrays = backend.arrays()
-    module = compile_module(path, backend.name, dtype, model, False, (), **settings)
+    module = compile_module(path, backend.name, dtype, model, False, (), False, **settings)
     return Loaded(backend.name, module, arrays.pack, arrays.unpack, dtype, arrays.running)
 
 

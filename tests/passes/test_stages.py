@@ -30,7 +30,8 @@ def check(path: str) -> None:
     if not checked.program.models:
         return
     model, train = choose(checked)
-    programs = [pipeline.forward(model)] + ([] if train is None else [pipeline.training(train)])
+    programs = [pipeline.forward(model), pipeline.forward(model, folded=True)]
+    programs += [] if train is None else [pipeline.training(train)]
     for program in programs:
         inputs, sizes = sample(program.unit, np.random.default_rng(0))
         before: dict[str, object] = {}
