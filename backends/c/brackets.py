@@ -19,7 +19,7 @@ UNARY, PRIMARY = 11, 12
 RARE = frozenset({"|", "^", "&", "<<", ">>", "%"})
 TESTS = frozenset({"==", "!=", "<", ">", "<=", ">="})
 TYPES = frozenset({"float", "double", "long", "int", "char", "size_t", "int8_t", "int16_t", "int32_t", "int64_t",
-                   "uint8_t", "uint16_t", "uint32_t", "uint64_t"})  # fmt: skip
+                   "uint8_t", "uint16_t", "uint32_t", "uint64_t", "f16_bits"})  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dslc.backends.c.extents import bounds
 from dslc.backends.c.interface import Entry, Field, Table
 from dslc.backends.c.kernel import Kernel
 from dslc.backends.c.text import factor
@@ -23,6 +24,8 @@ from dslc.sizes import Size, Symbol, show
 WORKSPACE = "workspace: expected as many bytes as the function of the sizes tells, at a multiple of 64"
 #: the same of the memory for saved values
 SAVED = "saved: expected as many bytes as are saved at these sizes, at a multiple of 64"
+#: numbers in an array, as a power of 2: with more, the arithmetic of places in it might leave 64 bits
+MOST = 47
 
 
 @dataclass
@@ -109,13 +112,20 @@ class Checks:
     def arguments(self) -> str:
         return f"const {self.prefix}_{self.entry.name}_arguments *a"
 
-    def sizes(self) -> list[str]:
-        """The function that looks at sizes alone, which the size of the workspace depends on."""
+    def sizes(self, arrays: Iterable[Size]) -> list[str]:
+        """The function that looks at sizes alone, which the size of the workspace depends on; and that of all arrays."""
         kernel = self.kernel()
+        fields = dict(zip(self.entry.symbols, self.entry.sizes, strict=False))  # behind them, names of numbers
         self._refuse(kernel, "!a", "arguments are missing")
         lines, kernel.lines = kernel.lines, []  # sizes are read after it
         for name in self.entry.sizes:
             self._refuse(kernel, f"a->{name} < 1", f"{self._symbol(name)}: expected at least 1")
+        shapes = [_count(x.shape) for x in (*self.entry.inputs, *self.entry.results)]
+        for powers, factor_of_all in bounds([*arrays, *shapes]).items():
+            sides = [f"(double)a->{fields[name]}" for name, k in powers for _ in range(k)]
+            names = ", ".join(self._symbol(fields[name]) for name, _ in powers)
+            message = f"{names}: expected arrays of at most 2^{MOST} numbers"
+            self._refuse(kernel, f"{' * '.join([repr(factor_of_all), *sides])} > 0x1p{MOST}", message)
         for left, op, right, message in self._conditions():
             if op == "%":
                 wrong = f"{factor(kernel.size(left))} % {factor(kernel.size(right))} != 0"
@@ -149,10 +159,11 @@ class Checks:
         first = [f"    const int32_t wrong = {entry.name}_sizes(a);", "    if (wrong) return wrong;"]
         return [head, *first, *kernel.declared(), *kernel.lines, "    return 0;", "}"]
 
-    def text(self) -> list[str]:
+    def text(self, arrays: Iterable[Size] = ()) -> list[str]:
+        """Both functions; the sizes of arrays of the workspace must not be too large either."""
         return [
             f"// sizes that {self.entry.name} cannot work with: 0, or a code",
-            *self.sizes(),
+            *self.sizes(arrays),
             "",
             f"// arguments that {self.entry.name} cannot work with: 0, or a code",
             *self.given(),

@@ -23,8 +23,8 @@ from dslc.schedule.form import Call, Gathered, Loop, Product, Region, Step
 from dslc.schedule.plan import Carry, Kept, Plan, Result, Slot, Stacked, based
 from dslc.sizes import Size, Symbol, estimate
 
-#: columns of a matrix that are packed at once: a multiple of those of a panel
-PANELS = 128
+#: columns of a matrix that are packed at once: a multiple of those of a panel on each processor (32, 16, 12, 8, 6, 4)
+PANELS = 96
 #: a thread takes at least so many rows of a product
 GRAIN = 64
 
@@ -131,7 +131,7 @@ class EntryText:
             "    return at;",
             "}",
             "",
-            *self.checks.text(),
+            *self.checks.text(self.extents()),
             "",
             *saved_text(self),
             f"size_t {self.prefix}_{self.interface.name}_workspace(const {arguments} *a) {{",
@@ -288,6 +288,14 @@ class EntryText:
         return f"{base} + {counter}" + ("" if far == "1" else f" * ({far})")
 
     # ---- the workspace
+
+    def extents(self) -> list[Size]:
+        """How many numbers the arrays in memory have."""
+        shapes: list[Sequence[Size]] = [*self.matrices.values(), *(x.shape for x in self.saved)]
+        shapes += [node.shape for node, home in self.plan.homes.items() if isinstance(home, Slot)]  # type: ignore[union-attr]
+        shapes += [scan.carries[j].shape for scan, j, _ in self.spare]
+        shapes += [(K, N + 64) for K, N, _ in self.packed_sizes.values()]
+        return [math.prod(x) for x in shapes]  # type: ignore[arg-type]
 
     def layout_lines(self, kernel: Kernel) -> list[str]:
         lines: list[str] = []
@@ -566,5 +574,9 @@ def copied(
     found = entry.element_type(based(given)) if not isinstance(based(given), ir.Step) else entry.types.of(given.dtype)  # type: ignore[union-attr]
     if wanted == found:
         return f"memcpy({target}, {source}, sizeof({wanted}) * ({size}));"
-    value = f"bits_of_bf16((float)({source})[i])" if wanted == "uint16_t" else f"({wanted})({source})[i]"
+    value = f"({wanted})({source})[i]"
+    if wanted == "f16_bits":
+        value = f"bits_of_f16{entry.types.suffix('float')}(({source})[i])"
+    elif wanted == "uint16_t":
+        value = f"bits_of_bf16((float)({source})[i])"
     return f"for (long i = 0; i < {size}; i++) ({target})[i] = {value};"

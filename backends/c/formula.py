@@ -246,7 +246,8 @@ class Formula:
         types, kept = self.kernel.types, self.kernel.entry.inputs[x][1].dtype
         if kept not in HALVES:
             return text if x.role == "saved" else self.cast("float", x.dtype, text)
-        return f"({types.of(kept)})widened_bf16({text})" if kept == "bf16" else f"({types.of(kept)}){text}"
+        wide = f"widened_{kept}({text})"
+        return wide if types.of(kept) == "float" else f"(double){wide}"
 
     def position(self, place: ir.Place, size: Size, guarded: bool) -> tuple[str, list[str]]:
         """A position along an axis, and what must hold for it to be inside."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dslc.backends.c.interface import ADJOINTS, Entry, Field, Interface, Table, adjoints_macro
-from dslc.backends.c.text import TYPES
+from dslc.backends.c.text import TYPES as OWN
 
 from dslc.quoting import printable
 from dslc.sizes import show
+
+#: types that C and C++ have in common; numbers of 16 bits are given as their bits
+TYPES = {**OWN, "f16": "uint16_t"}
+BITS = {"f16": ", the bits of f16", "bf16": ", the bits of bf16"}
 
 
 def header(interface: Interface, source: str) -> str:
@@ -139,7 +143,7 @@ def described(field: Field) -> str:
     >>> described(Field("dense.W", "dense_W", "f32", (64, 10)))
     'dense.W [64, 10]'
     """
-    return f"{field.name} [{', '.join(show(size) for size in field.shape)}]"
+    return f"{field.name} [{', '.join(show(size) for size in field.shape)}]{BITS.get(field.dtype, '')}"
 
 
 def struct(name: str, fields: Iterable[tuple[str, str]]) -> str:

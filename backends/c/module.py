@@ -281,30 +281,19 @@ class FileText:
         runtime = "\n\n".join(closure({*used(body), "threads"}))
         messages = "\n        ".join(["", *lines_of([f"{c_string(x)}," for x in self.codes.messages], 110)])
         exported = EXPORTED.replace("PREFIX", self.prefix).replace("MESSAGES", messages)
-        fields = [
-            *self.params.values(),
-            *self.states.values(),
-            *(x for e in self.entries for x in (*e.inputs, *e.results)),
-        ]
-        half = any(x.dtype == "f16" for x in fields) or "_Float16" in runtime
-        preamble = PREAMBLE.strip() + ("\n\n" + HALF.strip() if half else "")
         title = f"// {comment(program.model.name)}, compiled by dslc from {comment(source)}"
         told = declarations(interface).strip()
         arrays = ["\n".join(self.codes.text())] if self.codes.counts else []
-        return "\n\n".join([title, preamble, told, runtime, *arrays, body, exported.strip()]) + "\n"
+        return "\n\n".join([title, PREAMBLE.strip(), told, runtime, *arrays, body, exported.strip()]) + "\n"
 
 
-PREAMBLE = """#include <math.h>
+PREAMBLE = """#ifndef _GNU_SOURCE
+#define _GNU_SOURCE // which processors this process may use
+#endif
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-"""
-
-#: where a model keeps numbers in half precision
-HALF = """
-#ifndef __FLT16_MAX__
-#error "this model has numbers of the type _Float16, which this compiler lacks: take gcc 12, clang 15 or later ones"
-#endif
 """
 
 EXPORTED = """

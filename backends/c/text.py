@@ -19,7 +19,7 @@ from dslc.sizes import Size
 RESERVED = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof bool
-true false NULL main errno size_t int8_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t begin end context worker
+true false NULL main errno size_t int8_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t begin end context worker f16_bits
 threads parallel f w a at memcpy memset malloc free and or not xor unix linux
 y0 y1 yn j0 j1 jn gamma index exp log sin cos tan abs div time signal exit abort log2 log10 pow sqrt floor ceil round
 trunc erf erfc tgamma lgamma hypot cbrt remainder rint scalb significand drem gamma_r
@@ -207,7 +207,7 @@ BREAKS = frozenset({"+ ", "- ", "* ", "/ ", "? ", ": ", "= "})
 
 #: dtype -> what one element of an array of the caller is in C
 TYPES = {
-    "f16": "_Float16", "bf16": "uint16_t", "f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t",
+    "f16": "f16_bits", "bf16": "uint16_t", "f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t",
     "bool": "uint8_t",
 }  # fmt: skip
 

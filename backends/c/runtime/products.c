@@ -177,8 +177,12 @@ INLINE void transpose_real(long n, long m, const real *from, long from_row, real
         if (i < m) *(vector_at_real *)(to + i * to_row) = x[i];
 }
 
-// How many numbers `pack` writes: columns in whole vectors.
-INLINE long packed_size_real(long K, long N) { return K * ((N + LANES_real - 1) / LANES_real * LANES_real); }
+// How many numbers `pack` writes: whole panels, and for a last one of a vector or less a vector.
+INLINE long packed_size_real(long K, long N) {
+    enum { COLUMNS = TILE_COLUMNS_real, V = LANES_real };
+    const long rest = N % COLUMNS;
+    return K * (N - rest + (rest > V ? COLUMNS : rest > 0 ? V : 0));
+}
 
 // Copy B, whose entry (k, j) is B[k * bk + j * bj], into panels of TILE_COLUMNS columns: each without gaps, the last
 // filled up with zeros. The panel of column j begins at packed + j * K, so threads can pack panels of their own.

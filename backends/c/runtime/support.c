@@ -56,7 +56,7 @@ static inline int64_t smallest_i64(int64_t a, int64_t b) { return a < b ? a : b;
 static void gemm_bt_real(long M, long N, long K, const real *A, long ai, long ak, const real *B, long bk, long bj,
                          real *C, long ci, int accumulate) {
     enum { DEEP = 256, WIDE = 64 };
-    real packed[DEEP * WIDE] __attribute__((aligned(64)));
+    real packed[DEEP * (WIDE + TILE_COLUMNS_real)] __attribute__((aligned(64))); // the last panel is filled up
     for (long k = 0; k < K; k += DEEP) {
         const long deep = K - k < DEEP ? K - k : DEEP;
         for (long j = 0; j < N; j += WIDE) {

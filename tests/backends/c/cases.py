@@ -103,11 +103,12 @@ class Case:
         return Given(separate(unit, inputs, unit.params), data, state, wanted)
 
     def sizes(self, unit: Unit, where: list[p.SizeCondition]) -> dict[str, int]:
-        """The first sizes from the wanted ones on that a `where` allows; past 17, one is large and the others are 3."""
+        """The first sizes from the wanted ones on that a `where` allows; past 17, one is large and the others are 3, as
+        where no others are allowed."""
         names = sorted({s.name for x in unit.inputs.values() for n in x.shape for s in getattr(n, "free_symbols", ())})
-        large = names if self.size <= 17 else names[:1]
-        for more in range(64):
-            sizes = {name: self.size + more if name in large else 3 + more for name in names}
+        for more in range(128):
+            large = names if self.size <= 17 and more < 64 else names[:1]
+            sizes = {name: self.size + more % 64 if name in large else 3 + more % 64 for name in names}
             whole = Interpreter({}, sizes)
             if all(HOLDS[c.op](*whole.shape((c.left, c.right))) for c in where if known(c, names)):
                 return sizes

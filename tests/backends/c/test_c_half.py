@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import subprocess
 from pathlib import Path
 from types import ModuleType
@@ -201,11 +200,3 @@ def test_c_programs_have_the_numbers_themselves(tmp_path: Path) -> None:
     (tmp_path / "m.dsl").write_text(MODELS["product"].replace("K", "bf16"), encoding="utf-8")
     header = compile_files(tmp_path / "m.dsl", "c")["m.h"]
     assert "const uint16_t *x;" in header and "uint16_t *z;" in header and "float *W;" in header
-
-
-def test_a_compiler_without_the_type_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CC", f"{os.environ.get('CC') or compiler()} -U__FLT16_MAX__")
-    monkeypatch.setenv("DSLC_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "m.dsl").write_text(MODELS["as it is"].replace("K", "f16"), encoding="utf-8")
-    with pytest.raises(RuntimeError, match="_Float16, which this compiler lacks: take gcc 12, clang 15"):
-        compile_module(tmp_path / "m.dsl", "c", "f32")

@@ -8,14 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compiled import Library, built, source
+from dslc.backends.c.entry import PANELS
 
 SIZES = (1, 2, 3, 7, 17, 33, 65, 130)
 DTYPES = {"f32": np.float32, "f64": np.float64}
 NAMES = [
     f"{name}_{kind}" for kind in DTYPES for name in ("gemm", "gemm_q", "gemm_packed", "pack", "packed_size", "gemv")
 ]
-#: what this processor can do, and code for older ones, which it runs as well
-TARGETS = {"native": (), "avx2": ("-march=haswell",), "baseline": ("-march=x86-64",)}
+#: what this processor can do, and code for older ones, which it runs as well; ARM's tiles are three vectors wide
+TARGETS = {
+    "native": (), "avx2": ("-march=haswell",), "baseline": ("-march=x86-64",),
+    "tiles of ARM": ("-march=x86-64", "-D__aarch64__"),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="session", params=TARGETS)
@@ -69,6 +73,16 @@ def test_products_are_right_at_ragged_sizes(products: Library, kind: str) -> Non
     rng = np.random.default_rng(0)
     for M, N, K in rng.choice(SIZES, (100, 3)).tolist():
         check_product(products, kind, M, N, K, bool(rng.integers(2)), int(rng.integers(2)))
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+def test_threads_pack_panels_of_their_own(products: Library, kind: str) -> None:
+    B = np.random.default_rng(3).standard_normal((5, 310)).astype(DTYPES[kind])
+    whole, pieces = (np.zeros(products[f"packed_size_{kind}"](5, 310), B.dtype) for _ in range(2))
+    products[f"pack_{kind}"](5, 310, B, 310, 1, whole)
+    for j in range(0, 310, PANELS):
+        products[f"pack_{kind}"](5, min(PANELS, 310 - j), B[:, j:], 310, 1, pieces[j * 5 :])
+    np.testing.assert_array_equal(pieces, whole)
 
 
 @pytest.mark.long

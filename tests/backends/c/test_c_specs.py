@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,12 @@ ROUNDED = {"augmented", "mc_dropout", "flow"}
 #: eigenvectors, whose signs are free
 UNSIGNED = {"basis"}
 Arrays = dict[str, Any]
+#: what is done with a C module before it is called
+Prepare = Callable[[ModuleType, Path], Any]
+
+
+def as_it_is(module: ModuleType, path: Path) -> None:
+    """It is called in this process, on this processor."""
 
 
 def outputs(module: Any, given: Given) -> Arrays:
@@ -36,10 +45,11 @@ def distance(found: Any, wanted: Any) -> float:
     return float(np.abs(np.where(same, 0, found - wanted)).max()) / size
 
 
-def agrees(path: str, dtype: str, size: int) -> None:
+def agrees(path: str, dtype: str, size: int, prepare: Prepare = as_it_is) -> None:
     """In f64 to 1e-9; in f32 as near as NumPy comes in f32 to all values, give or take the order of sums."""
     case = Case(path, size)
     module = case.module("c", dtype)
+    prepare(module, case.path)
     numpy = case.module("numpy", dtype)
     assert module.PARAMS == numpy.PARAMS  # how they are initialised
     calls = [(outputs, case.forward)] + ([(trained, case.training)] if case.train is not None else [])
@@ -86,12 +96,18 @@ def test_at_sizes_past_the_ends_of_blocks(path: str, size: int, dtype: str) -> N
 @pytest.mark.parametrize("path", SPECS)
 def test_ten_steps_of_training_end_where_those_of_numpy_do(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DSLC_CFLAGS", QUICK)
+    trains(path)
+
+
+def trains(path: str, prepare: Prepare = as_it_is) -> None:
     case = Case(path)
     if case.train is None:
         pytest.skip("it has no training")
     ends = []
     for backend in ("numpy", "c"):
         module = case.module(backend, "f64")
+        if backend == "c":
+            prepare(module, case.path)
         params = module.init(seed=0)
         opt = module.init_opt(params)
         for _ in range(10):
