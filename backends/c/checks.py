@@ -113,7 +113,7 @@ class Checks:
         return f"const {self.prefix}_{self.entry.name}_arguments *a"
 
     def sizes(self, arrays: Iterable[Size]) -> list[str]:
-        """The function that looks at sizes alone, which the size of the workspace depends on; and that of all arrays."""
+        """The function that looks at sizes alone, which the workspace depends on; and at how large arrays would be."""
         kernel = self.kernel()
         fields = dict(zip(self.entry.symbols, self.entry.sizes, strict=False))  # behind them, names of numbers
         self._refuse(kernel, "!a", "arguments are missing")

@@ -295,7 +295,7 @@ class EntryText:
         shapes += [node.shape for node, home in self.plan.homes.items() if isinstance(home, Slot)]  # type: ignore[union-attr]
         shapes += [scan.carries[j].shape for scan, j, _ in self.spare]
         shapes += [(K, N + 64) for K, N, _ in self.packed_sizes.values()]
-        return [math.prod(x) for x in shapes]  # type: ignore[arg-type]
+        return [math.prod(x) for x in shapes]
 
     def layout_lines(self, kernel: Kernel) -> list[str]:
         lines: list[str] = []

@@ -19,8 +19,8 @@ from dslc.sizes import Size
 RESERVED = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof bool
-true false NULL main errno size_t int8_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t begin end context worker f16_bits
-threads parallel f w a at memcpy memset malloc free and or not xor unix linux
+true false NULL main errno size_t int8_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t begin end context worker
+f16_bits threads parallel f w a at memcpy memset malloc free and or not xor unix linux
 y0 y1 yn j0 j1 jn gamma index exp log sin cos tan abs div time signal exit abort log2 log10 pow sqrt floor ceil round
 trunc erf erfc tgamma lgamma hypot cbrt remainder rint scalb significand drem gamma_r
 workspace INFINITY NAN HUGE_VAL HUGE_VALF M_E M_LOG2E M_LOG10E M_LN2 M_LN10 M_PI M_PI_2 M_PI_4 M_1_PI M_2_PI

@@ -1,4 +1,4 @@
-"""The C functions of a module run by a program of another processor: what each call reads and writes is carried over."""
+"""The C functions of a module run by a program of another processor: what a call reads and writes is carried over."""
 
 from __future__ import annotations
 
