@@ -154,8 +154,10 @@ class _Printer:
 
     def is_inside(self, node: ir.Comp) -> bool:
         """Does a value stand in the formula of the one value that reads it?"""
-        without = not node.name or node in self.rounded
-        return node not in self.roots and (ir.slice_of_input(node) or (without and self.uses[node] == 1))
+        if node in self.roots:
+            return False
+        once = (not node.name or node in self.rounded) and self.uses[node] == 1
+        return once or ir.slice_of_input(node) or (not node.name and _is_number(node))
 
     def value(self, node: ir.Node, places: Sequence[str], step: str | None = None) -> str:
         """A tensor at some places; of what a scan computes at its own step, or at another one."""
@@ -313,8 +315,7 @@ class _Printer:
             if abs(number.numerator) != 1 and "/" not in shorter:
                 sizes[x], number = _size(shorter), number / abs(number.numerator)
         texts: dict[ir.Scalar, Text] = {
-            x: Text(sizes[x]) if x in sizes else _number(x.value) if isinstance(x, ir.Const) else done[x]
-            for x in (*above, *below)
+            x: Text(sizes[x]) if x in sizes else done[x] if x in done else self.scalar(x, ()) for x in (*above, *below)
         }
         minus, number = number < 0, abs(number)
         if not below and not divided:
@@ -345,6 +346,8 @@ def _factors(root: ir.Scalar) -> Iterator[tuple[ir.Scalar, int]]:
                 pending.append((a, power))
             case ir.Op("/", (a, b)):
                 pending.extend([(b, -power), (a, power)])
+            case ir.Read(ir.Comp(name="") as a) if _is_number(a):
+                pending.append((a.body, power))
             case ir.Op("^", (a, ir.Const(int(n)))) if n > 0:
                 yield a, n * power
             case ir.Const(float(n)) if n < 0 and _exact(x) is None:
@@ -376,6 +379,11 @@ def _beside(factors: Sequence[Text]) -> Text:
     texts = [*(x.at_least(PRODUCT) for x in others), last.at_least(REDUCTION)]
     between = r" \cdot " if all(x[0].isdigit() for x in texts) else r" \, "
     return Text(between.join(texts), PRODUCT)
+
+
+def _is_number(node: ir.Comp) -> bool:
+    """Is a value made of numbers and sizes alone?"""
+    return node.op is None and all(isinstance(s, ir.Const | ir.SizeOf | ir.Op) for s in ir.scalars(node.body))
 
 
 def _rounded(node: ir.Node) -> ir.Tensor | None:
