@@ -18,7 +18,7 @@ layer layer_norm(x: [..., E], eps = 1e-5, far = false) -> y: [..., E]:
         variance[...] = mean[e]((x[..., e] - mu[...])^2)
         y[..., e] = scale[e] * (x[..., e] - mu[...]) / sqrt(variance[...] + eps) + shift[e]
 
-# Over the last axis, dividing by the root mean square; nothing is subtracted. `far` is as above.
+# Over the last axis, dividing by the root mean square; nothing is subtracted. `far` is for squares that overflow.
 layer rms_norm(x: [..., E], eps = 1e-6, far = false) -> y: [..., E]:
     param scale: [E] ~ ones
     if far:
