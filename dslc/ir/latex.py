@@ -309,6 +309,9 @@ class _Printer:
                 (above if power > 0 else below)[x] += abs(power)
             else:
                 number, divided = number * exact**power, divided or power < 0
+        for counts in (above, below):
+            for x in [x for x, times in counts.items() if isinstance(x, ir.Op) and x.name == "sqrt" and times % 2 == 0]:
+                counts[x.args[0]] += counts.pop(x) // 2
         sizes = {x: _size(show_size(x.size)) for x in below if isinstance(x, ir.SizeOf)}
         for x in sizes:  # 2 / (2 N) is 1 / N
             shorter = show_size(divide(x.size, abs(number.numerator))) if below[x] == 1 else "/"

@@ -89,6 +89,12 @@ def test_terms_of_a_position_that_are_subtracted_stand_last(tmp_path: Path) -> N
     assert text.count(r"\left(x_{t - u} \text{ else } 0\right)") == 2, "as written, and in the gradient of K"
 
 
+def test_the_square_of_a_root_is_what_is_below_it() -> None:
+    with ir.compilation():
+        (line,) = lines(latex(unit("fn f(x: [], y: []) -> z: []:\n    z = y / (sqrt(x) * sqrt(x) * 2)\n").outputs))
+    assert line == r"z = \frac{y}{2 \, x}"
+
+
 LINEAR = """
 model linear(x: f32[N, 3]) -> y: [N, 2]:
     param W: [3, 2] ~ glorot
