@@ -63,6 +63,8 @@ class Wanted:
 def compiled_for(wanted: Wanted, quiet: bool) -> Compiled:
     """The spec, with the open sizes that parameters need as the data have them, on the backend of the checkpoint."""
     from dslc.cli.compiled import chosen, compiled
+    from dslc.cli.output import tell
+    from dslc.slopes import without_slope
     from dslc.training.start import sizes_of_data
 
     backend = wanted.backend
@@ -74,7 +76,10 @@ def compiled_for(wanted: Wanted, quiet: bool) -> Compiled:
     if train is None:
         raise click.UsageError(f"{wanted.spec} has no `train`; add one to say what to minimise")
     sizes = sizes_of_data(train, source_of(wanted))
-    return compiled(wanted.spec, {**sizes, **wanted.settings}, wanted.dtype, wanted.model, backend, quiet)
+    made = compiled(wanted.spec, {**sizes, **wanted.settings}, wanted.dtype, wanted.model, backend, quiet)
+    if not quiet and made.train is not None:
+        tell(without_slope(made.train))
+    return made
 
 
 def begin(wanted: Wanted, program: Compiled) -> tuple[Job, Settings, Dataset]:

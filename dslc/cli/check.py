@@ -46,7 +46,7 @@ def check(context: click.Context, specs: tuple[Path, ...], settings: dict[str, o
     checked = [(str(path), check_file(path, settings)) for path in spec_files(specs)]
     reporter = Reporter()  # tells once what two specs with a common import both meet
     for _, outcome in checked:
-        outcome.diagnostics += open_parameters(outcome)
+        outcome.diagnostics += [*open_parameters(outcome), *still_parameters(outcome)]
         for diagnostic in outcome.diagnostics:
             reporter.add(diagnostic)
     if as_json:
@@ -70,6 +70,13 @@ def open_parameters(checked: Checked) -> list[Diagnostic]:
     trained = {train.instance.name: train.instance for train in checked.program.trains}
     models = {**checked.program.models, **trained}
     return [refusal for instance in models.values() for refusal in refusals(instance)]
+
+
+def still_parameters(checked: Checked) -> list[Diagnostic]:
+    """Warnings where training would leave parameters as they are."""
+    from dslc.slopes import without_slope
+
+    return [warning for train in checked.program.trains for warning in without_slope(train)] if checked.program else []
 
 
 def summary(name: str, checked: Checked) -> str:

@@ -149,3 +149,20 @@ LOOP_ONE_BY_ONE = kind(
     cause="The passes of a `for` differ, or take derivatives: each has a text of its own in the module.",
     cure="Make the passes equal: read what differs from a tensor at the number of the pass, or write a `scan`.",
 )
+
+FLAT_LOSS = kind(
+    "W0805",
+    "the gradient of the loss of `train {model}` is zero by every parameter",
+    "minimise a smooth loss, and report this one with `metric`",
+    cause="The loss changes in steps alone: it is made of `round`, `sign`, `argmax` or comparisons; or "
+    "no parameter is in it. Training leaves all of them as they are.",
+    cure="Minimise a smooth loss in its place, such as `cross_entropy` or `hinge`, and keep this one as a metric.",
+)
+STILL_PARAMETERS = kind(
+    "W0806",
+    "the gradient of the loss is zero by {names}",
+    "use it in the loss, or say that it stays: `freeze`",
+    cause="The loss does not depend on some parameters, or only in steps such as those of `round` or of a comparison. "
+    "Training leaves them as they are.",
+    cure="Let the loss depend on them smoothly, delete them, or `freeze` them.",
+)
