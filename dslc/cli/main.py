@@ -20,6 +20,7 @@ from dslc.cli.cost import cost
 from dslc.cli.explain import explain
 from dslc.cli.fmt import fmt
 from dslc.cli.library import library
+from dslc.cli.plot import plot
 from dslc.cli.run import run
 from dslc.cli.show import show
 from dslc.cli.train import train
@@ -53,7 +54,7 @@ def cli(context: click.Context) -> None:
     context.with_resource(compilation())  # nodes of an earlier command in this process have the places of another spec
 
 
-for command in (check, compile_, train, run, weights, show, cost, verify, fmt, library, explain, completion):
+for command in (check, compile_, train, run, plot, weights, show, cost, verify, fmt, library, explain, completion):
     cli.add_command(command)
 
 

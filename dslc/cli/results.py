@@ -1,4 +1,4 @@
-"""The result of `dslc train` as an object for `--json`, as tables and as a curve."""
+"""The result of `dslc train` as an object for `--json`, as tables and as curves."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def show_result(report: dict[str, Any]) -> None:
         for label, values in rows:
             table.add_row(label, *(f"{values[name]:.4f}" if name in values else "" for name in names))
         Console().print(table)
-    show_curve(report["history"])
+    show_curves(report["history"])
     early = f", stopped early: {report['reason']}" if report["stopped_early"] else ""
     resumed = f", resumed at {report['resumed_at']}" if report["resumed_at"] else ""
     weights = printable(report["weights"])
@@ -83,17 +83,20 @@ def show_result(report: dict[str, Any]) -> None:
     click.echo(f"{weights}: {report['parameters']} parameters, {report['steps']} steps{resumed}{early}{kept}")
 
 
-def show_curve(history: list[dict[str, Any]]) -> None:
-    """The loss over the epochs, where a terminal shows it."""
+def show_curves(history: list[dict[str, Any]]) -> None:
+    """Loss and metrics over the epochs, where a terminal shows them."""
     import shutil
     import sys
 
     from dslc.plots.text import curves
+    from dslc.quoting import printable
 
     if len(history) > 2 and sys.stdout.isatty():
-        lines = {name: [e[name]["loss"] for e in history if e[name]] for name in ("training", "validation")}
         width = min(shutil.get_terminal_size().columns, 80)
-        click.echo(curves({k: v for k, v in lines.items() if v}, "loss", width))
+        for name in history[-1]["training"]:
+            lines = {part: [e[part][name] for e in history if name in e[part]] for part in ("training", "validation")}
+            shown = {part: values for part, values in lines.items() if values}
+            click.echo(curves(shown, printable(name), width, 10 if name == "loss" else 6))
 
 
 def summary_of_seeds(runs: list[dict[str, Any]], seeds: list[int], folder: Path) -> dict[str, Any]:

@@ -87,25 +87,12 @@ def run(
 
 def outputs(program: Compiled, weights: Path, inputs: Path, seed: int) -> dict[str, Any]:
     """The outputs of the model by name."""
-    import inspect
-
-    import numpy as np
-
     from dslc.data.fields import fields_of, matched
     from dslc.data.files import inputs_of, read_encoding
-    from dslc.run_errors import RunError
+    from dslc.training.run import outputs_of
     from dslc.training.weights import read_weights
 
-    module = program.module
     fields = fields_of(program.model)
     found = inputs_of(inputs, fields, read_encoding(weights.parent))
     arrays = matched(inputs, found, fields, where=program.model.where)
-    params, state = read_weights(module, weights)
-    accepted = inspect.signature(module.forward).parameters
-    options: dict[str, Any] = {"state": state, "seed": seed}
-    try:
-        result = module.forward(params, *arrays.values(), **{k: v for k, v in options.items() if k in accepted})
-    except (ValueError, TypeError) as error:
-        raise RunError(str(error)) from error
-    named = result if isinstance(result, dict) else {program.model.outputs[0].name: result}
-    return {name: np.asarray(x) for name, x in named.items()}
+    return outputs_of(program.module, program.model, *read_weights(program.module, weights), arrays, seed)

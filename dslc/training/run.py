@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dslc.arrays import Array, Arrays
+from dslc.check import program as p
 from dslc.data.rows import Rows, permutation
 from dslc.run_errors import RunError
 from dslc.training.checkpoint import Snapshot, fill
@@ -279,6 +280,20 @@ def evaluate(
         for name, value in numbers({"loss": loss, **metrics}).items():
             sums[name] = sums.get(name, 0.0) + float(value) * len(part)
     return {name: total / rows.count for name, total in sums.items()}
+
+
+def outputs_of(
+    module: ModuleType, model: p.Instance, params: Arrays, state: Arrays, inputs: Mapping[str, Array], seed: int = 0
+) -> Arrays:
+    """The outputs of a model by name, with what it exposes."""
+    accepted = inspect.signature(module.forward).parameters
+    options: dict[str, Any] = {"state": state, "seed": seed}
+    try:
+        result = module.forward(params, *inputs.values(), **{k: v for k, v in options.items() if k in accepted})
+    except (ValueError, TypeError) as error:
+        raise RunError(str(error)) from error
+    named = result if isinstance(result, dict) else {model.outputs[0].name: result}
+    return {name: np.asarray(x) for name, x in named.items()}
 
 
 def length(arrays: Mapping[str, Array]) -> float:
