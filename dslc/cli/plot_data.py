@@ -124,7 +124,7 @@ def values(run: RunFolder, drawing: Drawing) -> tuple[Arrays, str]:
     from dslc.data.rows import rows_of
     from dslc.plots.values import named_values
 
-    one = trained(run, drawing.backend)
+    one = trained(run, "numpy")
     fields = fields_of(one.program.model)
     arrays, words = rows_for(one, fields, drawing)
     rows = rows_of(fields, arrays)

@@ -92,7 +92,10 @@ def names_of(folders: Sequence[Path]) -> list[str]:
 
 
 def snapshot_of(folder: Path) -> Snapshot:
-    found = read_checkpoint(folder)
+    try:
+        found = read_checkpoint(folder)
+    except RunError as error:
+        raise RunError(error.message, help=error.help.replace("--fresh", "`dslc train --fresh`")) from error
     assert found is not None, "the folder of a run"
     return found
 
