@@ -131,7 +131,9 @@ class Body(Reads):
                 return Text(code, (), level)
             if isinstance(s, ir.SizeOf):
                 return self.size_number(ir.intern(ir.SizeOf(s.size, "float")))
-            return self.cast(text, self.float_type)
+            return self.cast(text, self.type_of(dtype))
+        if dtype == "f64" not in (s.dtype, self.dtype) and is_float(s.dtype) and not isinstance(s, ir.Const):
+            return self.cast(text, "tl.float64")
         if dtype in INTEGERS and s.dtype == "bool":
             return self.cast(text, "tl.int64")
         return text
@@ -196,7 +198,7 @@ class Body(Reads):
         if used:
             return template.format(*self.blocks(s, parts))
         if ops.call(template):
-            return template.format(*(self.exact(p).code for p in parts))
+            return template.format(*(self.exact(p, s.dtype).code for p in parts))
         twice = [template.count(f"{{{k}}}") > 1 for k in range(len(parts))]
         parts = [
             self.named("x", p) if many and not re.fullmatch(r"[\w.]+", p.code) else p
@@ -220,7 +222,7 @@ class Body(Reads):
     def blocks(self, s: ir.Op, parts: Sequence[Text]) -> list[str]:
         """Arguments of a function of the module: numbers become tensors."""
         return [
-            f"tl.full((), {p.code}, {self.float_type})" if isinstance(a, ir.Const) else self.block(p).code
+            f"tl.full((), {p.code}, {self.float_of(s)})" if isinstance(a, ir.Const) else self.block(p, s.dtype).code
             for p, a in zip(parts, s.args, strict=True)
         ]
 
@@ -229,7 +231,7 @@ class Body(Reads):
         return f"tl.{'maximum' if name == 'max' else 'minimum'}({a}, {b}{keep})"
 
     def select(self, s: ir.Op) -> Text:
-        yes, no = (self.exact(self.converted(a, s.dtype)) for a in s.args[1:])
+        yes, no = (self.exact(self.converted(a, s.dtype), s.dtype) for a in s.args[1:])
         parts, axes, depth = aligned([self.scalar(s.args[0]), yes, no])
         return Text(f"tl.where({', '.join(bare(p.code) for p in parts)})", axes, ATOM, depth)
 

@@ -16,10 +16,12 @@ from dslc.backends.triton.kernels import (
     output_pointers,
     ragged,
     store,
+    turns,
     wide,
+    widest_float,
     wish_of,
 )  # fmt: skip
-from dslc.backends.triton.rows import part_of, store_part, turns
+from dslc.backends.triton.rows import part_of, store_part
 from dslc.backends.triton.text import ATOM, HALF, Text, aligned, atom, name_of, size_code
 
 from dslc.ir import nodes as ir
@@ -63,7 +65,7 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made:
         if node in kernel.stored:
             store(body, member, text)
     # a program holds a tile of sums for each contraction: eight warps keep it in registers, and sines of float64
-    sines = dtype == "f64" and turns([s for d in kernel.dots for s in (d.left, d.right)])
+    sines = widest_float(kernel, dtype) == "f64" and turns([s for d in kernel.dots for s in (d.left, d.right)])
     small = blocks["BLOCK_ROWS"] == blocks["BLOCK_COLUMNS"] == 16 and len(kernel.dots) < 3
     warps = 4 if small and not sines else 8
     # elsewhere a second stage spills on sm80, or keeps a mask in shared memory, which has no bits (gfx942 refuses)
@@ -87,10 +89,22 @@ MOST_READ = 6
 
 def tile_of(kernel: Kernel, dtype: str) -> tuple[int, int]:
     """Rows and columns that a program has at most."""
-    many = len(kernel.dots) > 1 or tiles_read_after(kernel) > MOST_READ
-    if dtype == "f64":  # tiles take twice the registers, and functions of them more than that
+    many = len(kernel.dots) > 1 or tiles_read_after(kernel) > MOST_READ or reads_open_windows(kernel)
+    if widest_float(kernel, dtype) == "f64":  # tiles take twice the registers, and functions of them more than that
         return (32, 16) if many else (32, 32) if functions_after(kernel) else (64, 64)
     return 64, 32 if many else 64
+
+
+def reads_open_windows(kernel: Kernel) -> bool:
+    """Are there windows along two axes of open sizes? Where they end is kept in 64 bits for each entry of a tile."""
+    reads = [x for d in kernel.dots for s in (d.left, d.right) for x in ir.scalars(s) if isinstance(x, ir.Read)]
+    return any(
+        sum(
+            isinstance(place, ir.Affine) and len(place.terms) > 1 and not isinstance(size, int)
+            for place, size in zip(x.places, x.tensor.shape, strict=True)
+        ) > 1
+        for x in reads if x.outside is not None
+    )  # fmt: skip
 
 
 def tiles_read_after(kernel: Kernel) -> int:
@@ -218,7 +232,7 @@ def side(
     if text.axes == axes and body.zero_outside(s):
         return text.code if half is None else body.cast(text, HALF[half]).code
     mask = None if vanishes else body.mask(inner.number)
-    line = aligned([body.exact(text), Text("", axes)])[0][0]
+    line = aligned([body.exact(text, s.dtype), Text("", axes)])[0][0]
     if mask is not None:
         guard = aligned([mask, Text("", axes)])[0][0]
         line = Text(f"tl.where({guard.code}, {line.code}, 0.0)", tuple(sorted({*text.axes, inner.number})), ATOM, depth)
@@ -226,7 +240,7 @@ def side(
         if line.axes:
             code = f"tl.broadcast_to({line.code}, {', '.join(shape)})"
         else:
-            code = f"tl.full(({', '.join(shape)}), {line.code}, {body.float_type})"
+            code = f"tl.full(({', '.join(shape)}), {line.code}, {body.float_of(s)})"
         line = Text(code, axes, ATOM, depth)
     if half is not None:
         line = Text(f"{line.at(ATOM)}.to({HALF[half]})", axes, ATOM, depth)

@@ -138,9 +138,13 @@ class Frame:
     def float_type(self) -> str:
         return "tl.float64" if self.dtype == "f64" else "tl.float32"
 
-    def float_of(self, *scalars: ir.Scalar) -> str:
+    def float_of(self, *values: ir.Scalar | ir.Tensor) -> str:
         """The type of a float that these are made of."""
-        return "tl.float64" if any(s.dtype == "f64" for s in scalars) else self.float_type
+        return self.type_of(*(x.dtype for x in values))
+
+    def type_of(self, *dtypes: str) -> str:
+        """The type of floats among which these are."""
+        return "tl.float64" if "f64" in (self.dtype, *dtypes) else "tl.float32"
 
     def fresh(self, wish: str) -> str:
         return unused(identifier(wish), self.taken)
@@ -161,14 +165,14 @@ class Frame:
         self.line(f"{name} = {bare(self.exact(text).code)}", text.depth)
         return Text(name, text.axes, ATOM, text.depth)
 
-    def exact(self, text: Text) -> Text:
-        """A literal as a number of the module's dtype: by itself it would be a float32."""
-        return self.block(text) if self.dtype == "f64" else text
+    def exact(self, text: Text, dtype: str = "float") -> Text:
+        """A literal as a number of its dtype: by itself it would be a float32."""
+        return self.block(text, dtype) if "f64" in (self.dtype, dtype) else text
 
-    def block(self, text: Text) -> Text:
+    def block(self, text: Text, dtype: str = "float") -> Text:
         """A literal, or a formula of literals, as a tensor; any other text as it is."""
         if re.fullmatch(r"(?:[-+*/ ().\d]|(?<=[\d.])e(?=[-+\d]))+", text.code) and re.search(r"[.e]", text.code):
-            return Text(f"tl.full((), {text.code}, {self.float_type})", text.axes, ATOM, text.depth)
+            return Text(f"tl.full((), {text.code}, {self.type_of(dtype)})", text.axes, ATOM, text.depth)
         return text
 
     def size(self, size: Size) -> str:

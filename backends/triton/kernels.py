@@ -114,6 +114,17 @@ def warps_for(words: int, most: int = MOST_WORDS) -> int:
     return next((w for w in (2, 4) if words <= most * 32 * w), 8)
 
 
+def widest_float(kernel: Kernel, dtype: str) -> str:
+    """The dtype of the widest floats of a kernel: a module may compute in float64 what its spec declares so."""
+    found = (s.dtype for m in kernel.members.values() for s in ir.scalars(m.body))
+    return "f64" if dtype == "f64" or "f64" in found else dtype
+
+
+def turns(bodies: Sequence[ir.Scalar]) -> bool:
+    """Are there sines? Those of large numbers need many registers for a short time."""
+    return any(isinstance(s, ir.Op) and s.name in ("sin", "cos", "tan") for body in bodies for s in ir.scalars(body))
+
+
 def power_of_two(n: int) -> int:
     return 1 << max(0, n - 1).bit_length()
 
@@ -193,7 +204,7 @@ def store(body: Body, member: Member, value: Text) -> None:
 
 def keep_value(body: Body, node: ir.Comp, text: Text) -> Text:
     """A value that others read gets a name."""
-    text = body.exact(text)
+    text = body.exact(text, node.dtype)
     if text.code.isidentifier():
         return text
     name = name_of(node)
@@ -217,7 +228,9 @@ def map_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
     along: dict[str, Along] = {}
     grid = ["1"]
     if kernel.rows and extent != 1:
-        block = block_for(extent, 16, 1024)
+        # of the sines of float64 a thread computes one: each needs the registers of some thirty numbers
+        sines = widest_float(kernel, dtype) == "f64" and turns([m.body for m in kernel.members.values()])
+        block = block_for(extent, 16, 256 if sines else 1024)
         blocks["BLOCK"] = block
         along["BLOCK"] = Along(extent, ragged(extent, block), 0)
         axis = Axis(0, body.fresh("i"), kernel.rows, sizes, 0, ragged(extent, block))

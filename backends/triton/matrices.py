@@ -153,7 +153,7 @@ def write_inv(node: ir.External, body: Body, n: Size, blocks: dict[str, int | st
 
 def write_det(node: ir.External, body: Body, n: Size, blocks: dict[str, int | str]) -> None:
     log = node.op == "logdet"
-    body.line(f"value = tl.full((), {'0.0' if log else '1.0'}, {body.float_type})")
+    body.line(f"value = tl.full((), {'0.0' if log else '1.0'}, {body.float_of(node.args[0])})")
     step = "value += tl.log(tl.abs(pivot))" if log else "value *= tl.where(p == k, pivot, -pivot)"
     lines(body, ELIMINATE + f"    {step}", n)
     body.line(f"tl.store({body.pointer(results_of(node)[0])} + matrix, value)")

@@ -52,7 +52,7 @@ def running(node: ir.Along, dtype: str) -> KernelText:
     rows, length, after = spread(body, node)
     blocks: dict[str, int | str] = {"BLOCK_ROWS": block_for(rows, 1, 16), "BLOCK": block_for(length, 16, 128)}
     floats = is_float(x.dtype)
-    kind = body.float_type if floats else "tl.int64"
+    kind = body.float_of(x) if floats else "tl.int64"
     least, most = ('float("-inf")', 'float("inf")') if floats else (str(-(2**62)), str(2**62))
     neutral = {"cumsum": "0", "cumprod": "1", "cummax": least, "cummin": most}[node.op]
     combine = {"cumsum": "y + carry[:, None]", "cumprod": "y * carry[:, None]", "cummax": "larger(y, carry[:, None])",

@@ -49,7 +49,7 @@ def masked_tile(
             body.cast(text, "tl.int32") if text.axes else Text(f"tl.cast({text.code}, tl.int32)", (), ATOM, text.depth)
         )
         value_dtype = "i64"
-    text = body.exact(text)
+    text = body.exact(text, value_dtype)
     mask = body.mask(axis.number)
     loaded = not any(s in outside for s in ir.scalars(member.body))
     pure = node.op == "sum" and axis.number in text.axes and loaded and body.zero_outside(member.body)
@@ -60,7 +60,7 @@ def masked_tile(
     if axis.number not in text.axes:
         shape = ", ".join(f"BLOCK_{'ROWS' if a == 0 else 'COLUMNS'}" for a in wanted)
         line = aligned([text, Text("", wanted)])[0][0]
-        kind = "tl.int64" if not is_float(value_dtype) else body.float_type
+        kind = "tl.int64" if not is_float(value_dtype) else body.type_of(value_dtype)
         return Text(
             f"tl.zeros(({shape}{',' if len(wanted) == 1 else ''}), {kind}) + {line.at(BIT)}",
             wanted,

@@ -4,7 +4,8 @@ Needs triton and torch. Run as a program, in a process without Triton's interpre
 
     python -m dslc.backends.triton.resources MODULE.py ...
 
-prints a line of JSON for each kernel and target.
+prints a line of JSON for each kernel and target. With `--types` it only asks the front end of Triton's compiler whether
+the types in each kernel fit, some hundredths of a second each: the interpreter computes in mixed types what no GPU would.
 """
 
 from __future__ import annotations
@@ -185,29 +186,61 @@ def on_hip(compiled: Any) -> dict[str, int]:
     }  # fmt: skip
 
 
-def needs(module: Any, kernel: Source, target: str) -> dict[str, Any]:
-    """What a kernel needs on a target, or the error of the compiler."""
-    import triton
-    from triton.backends.compiler import GPUTarget
+def source_of(module: Any, kernel: Source) -> Any:
+    """A kernel as Triton's compiler takes it; pointers are aligned, as torch aligns memory."""
     from triton.compiler import ASTSource
-    from triton.errors import TritonError
 
-    gpu = TARGETS[target]
     about = module.MANIFEST["kernels"][kernel.name]
     function = getattr(module, kernel.name)
-    warps, stages, blocks = kernel.warps, kernel.stages, dict(kernel.blocks)
+    blocks = dict(kernel.blocks)
     signature = {a: "constexpr" if a in blocks else about["signature"][a] for a in function.arg_names}
     aligned = {
         (k,): [["tt.divisibility", 16]] for k, a in enumerate(function.arg_names) if str(signature[a]).startswith("*")
     }
-    options = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
-    source = ASTSource(function, signature, blocks, aligned)
+    return ASTSource(function, signature, blocks, aligned)
+
+
+def options_of(kernel: Source) -> dict[str, Any]:
+    return {"num_warps": kernel.warps, "num_stages": kernel.stages, "enable_fp_fusion": True}
+
+
+def needs(module: Any, kernel: Source, target: str) -> dict[str, Any]:
+    """What a kernel needs on a target, or the error of the compiler."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.errors import TritonError
+
+    gpu = TARGETS[target]
+    source, options = source_of(module, kernel), options_of(kernel)
     try:
         compiled = triton.compile(source, target=GPUTarget(gpu.backend, gpu.arch, gpu.lanes), options=options)
     except (TritonError, RuntimeError) as error:  # MLIR passes fail with a RuntimeError
         return {"error": f"{type(error).__name__}: {str(error)[-600:]}"}
     found = on_cuda(compiled, int(gpu.arch)) if gpu.backend == "cuda" else on_hip(compiled)
-    return {**found, "occupancy": round(occupancy(target, warps, found["registers"], found["shared"]), 3)}
+    return {**found, "occupancy": round(occupancy(target, kernel.warps, found["registers"], found["shared"]), 3)}
+
+
+def untyped(path: Path, target: str = "sm90") -> Iterator[dict[str, Any]]:
+    """The kernels of a module in which types do not fit, with the error of the compiler's front end."""
+    from triton._C.libtriton import ir
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler.compiler import make_backend
+    from triton.errors import TritonError
+
+    gpu = TARGETS[target]
+    machine = GPUTarget(gpu.backend, gpu.arch, gpu.lanes)
+    backend = make_backend(machine)
+    module = load(path)
+    for kernel in kernels_of(path.read_text(encoding="utf-8")):
+        context = ir.context()
+        ir.load_dialects(context)
+        backend.load_dialects(context)
+        options = backend.parse_options(options_of(kernel))
+        functions = backend.get_codegen_implementation(options), backend.get_module_map()
+        try:
+            source_of(module, kernel).make_ir(machine, options, *functions, context)
+        except TritonError as error:
+            yield {"module": path.stem, "kernel": kernel.name, "error": str(error)[-600:]}
 
 
 class Known:
@@ -244,11 +277,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What the kernels of generated modules need on GPUs, as JSON lines.")
     parser.add_argument("modules", nargs="+", type=Path, metavar="MODULE.py")
     parser.add_argument("--kernel", action="append", default=[], help="only this one; may be repeated")
+    parser.add_argument("--types", action="store_true", help="name the kernels in which types do not fit")
     parser.add_argument("--known", type=Path, help="a file of figures that are known, to which new ones are added")
     given = parser.parse_args()
     known = Known(given.known)
     for path in given.modules:
-        for line in measured(path, known, given.kernel):
+        for line in untyped(path) if given.types else measured(path, known, given.kernel):
             print(json.dumps(line), flush=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -19,7 +19,9 @@ from dslc.backends.triton.kernels import (
     power_of_two,
     ragged,
     store,
+    turns,
     wide,
+    widest_float,
     wish_of,
 )  # fmt: skip
 from dslc.backends.triton.reduce import (
@@ -56,9 +58,12 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made
     blocks: dict[str, int | str] = {}
     grid = ["1"]
     column_block = power_of_two(columns) if whole and isinstance(columns, int) else long_block(rows)
+    widest = widest_float(kernel, dtype)
+    live = live_tiles(kernel, dtype) if made is None and not whole else 0
+    if live >= MOST_RUN_OVER and widest == "f64" and column_block == 1024:
+        column_block = 512
     if kernel.rows and rows != 1:
-        crowded = made is None and not whole and dtype != "f64" and live_tiles(kernel, dtype) > MOST_RUN_OVER
-        row_block = rows_of_program(rows, column_block, dtype, crowded)
+        row_block = rows_of_program(rows, column_block, widest, live > MOST_RUN_OVER and widest != "f64")
         blocks["BLOCK_ROWS"] = row_block
         body.axes.append(Axis(0, body.fresh("rows"), kernel.rows, row_sizes, 0, ragged(rows, row_block)))
         body.line(index_line(body.axes[0].name, "tl.program_id(0)", "BLOCK_ROWS", wide(row_sizes + column_sizes)))
@@ -81,7 +86,7 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made
         wish = "_".join(dict.fromkeys(name_of(n) for n in kernel.members))
         # a float64 takes two registers; a sum of products of two tiles aims at too few of them with eight warps
         product_of_two = len(kernel.members) == 1 and live_tiles(kernel, dtype) == 6
-        warps = 8 if dtype == "f64" and not product_of_two else 4
+        warps = 8 if widest == "f64" and not product_of_two else 4
         return KernelText(
             wish + "_parts", body, blocks, grid, warps, 1, list(made.parts.values()), list(kernel.members), kernel
         )
@@ -122,11 +127,6 @@ def words(kind: str, dtype: str) -> int:
     return 2 if kind in ("f64", "i64") or (kind == "float" and dtype == "f64") else 1
 
 
-def turns(bodies: Sequence[ir.Scalar]) -> bool:
-    """Are there sines? Those of large numbers need many registers for a short time."""
-    return any(isinstance(s, ir.Op) and s.name in ("sin", "cos", "tan") for body in bodies for s in ir.scalars(body))
-
-
 def rows_of_program(rows: Size, column_block: int, dtype: str, crowded: bool = False) -> int:
     """How many rows a program has; a tile in float64 has half as many entries, and as many words."""
     entries = 1024 if dtype == "f64" or crowded else 2048
@@ -143,7 +143,11 @@ def long_block(rows: Size) -> int:
 def row_programs(kernel: Kernel, dtype: str) -> int | None:
     """How many programs run over the columns of a kernel; None where that is not known."""
     rows = product([kernel.sizes[v] for v in kernel.rows])
-    return -(-rows // rows_of_program(rows, long_block(rows), dtype)) if isinstance(rows, int) else None
+    return (
+        -(-rows // rows_of_program(rows, long_block(rows), widest_float(kernel, dtype)))
+        if isinstance(rows, int)
+        else None
+    )
 
 
 def part_of(body: Body, made: Split, extent: Size, along: str, place: int) -> str:
@@ -227,7 +231,7 @@ def one_pass(
         shape = f"({', '.join(blocks)}{',' if len(blocks) == 1 else ''})"
         name = body.fresh(name_of(m.node) if m.node in by_row else f"{name_of(m.node)}_so_far")
         integral = not is_float(m.body.dtype)
-        kind = "tl.int64" if integral else "tl.float64" if "f64" in (m.body.dtype, body.dtype) else "tl.float32"
+        kind = "tl.int64" if integral else body.float_of(m.body)
         if m.node.op in ("any", "all"):
             kind = "tl.int32"
         body.line(f"{name} = tl.full({shape}, {neutral(m.node.op, m.body.dtype)}, {kind})")

@@ -77,7 +77,7 @@ def segment_kernel(found: Segments, given: Sorted, dtype: str, layered: Mapping[
     columns = column_axis(found, body, blocks)
     blocks["BLOCK_SOURCES"] = 16
     op, integral = REDUCE[node.op], not is_float(node.dtype)
-    kind = "tl.int64" if integral else body.float_type
+    kind = "tl.int64" if integral else body.float_of(node)
     total = body.fresh(name_of(node, "total"))
     shape = "(BLOCK_COLUMNS,)" if found.columns else "()"
     body.line(f"begin = tl.load({first} + {row.name})")
@@ -91,7 +91,7 @@ def segment_kernel(found: Segments, given: Sorted, dtype: str, layered: Mapping[
     body.axes.append(source)
     body.line(f"at = {start} + tl.arange(0, BLOCK_SOURCES)")
     body.line(f"{source.name} = tl.load({order} + at, mask=at < end, other={body.size(count)})")
-    value = body.exact(body.converted(node.body, node.dtype))
+    value = body.exact(body.converted(node.body, node.dtype), node.dtype)
     mask = body.mask(SOURCES)
     assert mask is not None
     parts, axes, _ = aligned([mask, value])
@@ -143,7 +143,7 @@ def atomic_kernel(found: Segments, dtype: str, layered: Mapping[ir.Node, int]) -
     source = Axis(SOURCES, body.fresh("source"), found.sources, sizes, 0, ragged(count, block))
     body.axes.append(source)
     body.line(index_line(source.name, "tl.program_id(0)", "BLOCK_SOURCES", wide((*node.shape, *node.ranges))))
-    value = body.exact(body.converted(node.body, node.dtype))
+    value = body.exact(body.converted(node.body, node.dtype), node.dtype)
     for place in node.places:
         if isinstance(place, ir.Data):
             body.scalar(place.value)  # loads of its own come first: they are not guarded
@@ -156,7 +156,7 @@ def atomic_kernel(found: Segments, dtype: str, layered: Mapping[ir.Node, int]) -
     given = parts[1]
     if given.axes != axes:
         lengths = ", ".join("BLOCK_SOURCES" if a == SOURCES else "BLOCK_COLUMNS" for a in axes)
-        kind = "tl.int64" if not is_float(node.dtype) else body.float_type
+        kind = "tl.int64" if not is_float(node.dtype) else body.float_of(node)
         given = Text(f"tl.zeros(({lengths}{',' if len(axes) == 1 else ''}), {kind}) + {given.at(BIT)}", axes, BIT)
     guard = " & ".join(p.at(BIT + 1) for p in parts[3:])
     given = body.named("value", Text(given.code, axes, ATOM))

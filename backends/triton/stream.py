@@ -258,7 +258,7 @@ def one_pass(stream: Streaming, members: list[Member], scaled: Mapping[ir.Node, 
             name = best[m.node]
         new = tuple(v for v in m.axes if v not in stream.kernel.batch and v not in stream.kernel.rows)
         shape = f"(BLOCK_ROWS, BLOCK_{stream.short[new].name.upper()})" if new else "(BLOCK_ROWS,)"
-        body.line(f"{name} = tl.full({shape}, {neutral(m.node.op, m.body.dtype)}, {body.float_type})")
+        body.line(f"{name} = tl.full({shape}, {neutral(m.node.op, m.body.dtype)}, {body.float_of(m.body)})")
     start = body.fresh("start")
     body.open(f"for {start} in range({limits(stream, members, columns)}, BLOCK_COLUMNS):")
     body.line(f"{axis.name} = {start} + tl.arange(0, BLOCK_COLUMNS)")
