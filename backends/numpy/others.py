@@ -56,8 +56,10 @@ def scatter(low: Lowering, node: ir.Node) -> None:
     if grows:
         pass
     elif isinstance(node.base, ir.Comp) and low.inlined(node.base) and owners(node.base) == {node.base}:
-        code = bare(low.full(low.comp(node.base), node.shape, node.dtype))
-        low.line(f"{name} = {code}{'.copy()' if is_broadcast(node.base) else ''}", comment, node.span)
+        text = low.comp(node.base)
+        other = any(text.code == x.code for x in low.formulas.shared.values())  # a part of formulas further down, too
+        code = bare(low.full(text, node.shape, node.dtype))
+        low.line(f"{name} = {code}{'.copy()' if other or is_broadcast(node.base) else ''}", comment, node.span)
     elif node.base is not None:
         low.line(f"{name} = {low.tensor(node.base)}.copy()", comment, node.span)
     elif node.op == "+":

@@ -4,8 +4,8 @@ Needs triton and torch. Run as a program, in a process without Triton's interpre
 
     python -m dslc.backends.triton.resources MODULE.py ...
 
-prints a line of JSON for each kernel and target. With `--types` it only asks the front end of Triton's compiler whether
-the types in each kernel fit, some hundredths of a second each: the interpreter computes in mixed types what no GPU would.
+prints a line of JSON for each kernel and target. With `--types` it only asks the front end of Triton whether the
+types in each kernel fit, some hundredths of a second each: the interpreter computes in mixed types what no GPU would.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import dslc
 
@@ -152,3 +153,23 @@ def test_a_gradient_that_is_the_same_along_an_axis_is_copied_before_anything_is_
         wanted[at] = (sides[0] - sides[1]) / 2e-6
     np.testing.assert_allclose(grads["w"], wanted, atol=1e-6)
     assert grads["w"].flags.writeable
+
+
+def test_a_part_of_two_gradients_is_copied_before_anything_is_added_to_it(tmp_path: Path) -> None:
+    spec = tmp_path / "least.dsl"
+    spec.write_text(
+        "model least(at: i32[5] < 4) -> y: [5]:\n    param gain: [5] ~ normal\n    param shift: [4] ~ normal\n"
+        "    y[p] = min(gain[clamp(2*p - 1)], gain[p] + shift[at[p]])\n\n"
+        "train least(at):\n    minimize sum(least(at))\n    using sgd(lr = 0.1)\n",
+        encoding="utf-8",
+    )
+    module = dslc.compile(spec, backend="numpy", dtype="f64")
+    rng = np.random.default_rng(0)
+    at = rng.integers(0, 4, 5)
+    params = {"gain": rng.normal(size=5), "shift": rng.normal(size=4)}
+    _, grads = module.loss_and_grad(params, at)
+    gain, shift = (torch.tensor(params[k], requires_grad=True) for k in ("gain", "shift"))
+    p = torch.arange(5)
+    torch.minimum(gain[(2 * p - 1).clamp(0, 4)], gain + shift[torch.tensor(at)]).sum().backward()
+    np.testing.assert_allclose(grads["gain"], gain.grad)
+    np.testing.assert_allclose(grads["shift"], shift.grad)

@@ -1,4 +1,4 @@
-"""Types in kernels fit for Triton's compiler, which is stricter than its interpreter: only GPUs would tell otherwise."""
+"""Types in kernels fit for the compiler of Triton, which is stricter than its interpreter: only GPUs would tell."""
 
 from __future__ import annotations
 
