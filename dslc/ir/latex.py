@@ -93,7 +93,7 @@ class _Printer:
         self.uses = _uses(order)
         #: values that another one only rounds
         self.rounded = {x for node in order if (x := _rounded(node)) and self.uses[x] == 1}
-        last = Counter(_last(x) for x in {str(getattr(node, "name", "")) for node in order})
+        last = Counter(x.rpartition(".")[2] for x in {x.removeprefix("d_") for x in self.names})
         self.shared = {name for name, times in last.items() if name and times > 1}
         #: which values go by one symbol, and the symbols that are taken
         self.same = _same_variable(order)
@@ -440,10 +440,6 @@ def _uses(order: Iterable[ir.Node]) -> Counter[ir.Node]:
         if isinstance(node, ir.Scan):
             uses.update(dict.fromkeys((*node.carries, *node.results), 2))
     return uses
-
-
-def _last(name: str) -> str:
-    return name.removeprefix("d_").rpartition(".")[2]
 
 
 def _call(name: str, arguments: Sequence[str]) -> Text:

@@ -148,6 +148,29 @@ def test_what_is_only_rounded_has_no_line(tmp_path: Path) -> None:
     assert lines(shown(path))[-1] == r"\frac{\partial \mathcal{L}}{\partial w_{i}} = \sum_{n} x_{ni}"
 
 
+SCALED = """
+layer scaled(x: [N, K]) -> y: [N, K]:
+    param a: [K] ~ ones
+    y[n, k] = a[k] * x[n, k]
+
+model m(x: f32[N, 2]) -> z: [N, 2]:
+    z = {}
+
+train m(x):
+    minimize sum(m(x))
+    using sgd(lr = 0.1)
+"""
+
+
+def test_values_have_their_layer_where_two_layers_have_the_name(tmp_path: Path) -> None:
+    """A value and its adjoint are not two values of one name."""
+    path = tmp_path / "m.dsl"
+    path.write_text(SCALED.format("scaled(x)"))
+    assert lines(shown(path))[0] == r"z_{nk} = a_{k} \, x_{nk}"
+    path.write_text(SCALED.format("scaled(x) |> scaled"))
+    assert lines(shown(path))[-1].startswith(r"\frac{\partial \mathcal{L}}{\partial a^{\mathrm{scaled2}}_{k}}")
+
+
 def test_a_scan_is_a_recurrence_over_its_steps(tmp_path: Path) -> None:
     path = tmp_path / "rnn.dsl"
     path.write_text(RECURRENT, encoding="utf-8")
