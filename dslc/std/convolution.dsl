@@ -257,6 +257,16 @@ layer causal_depthwise_conv1d(x: [N, T, C], kernel = 4) -> y: [N, T, C]:
     param b: [C] ~ zeros
     y[n, t, c] = (x[n, t - u, c] else 0) * K[u, c] + b[c]
 
+# Convolutions that keep the resolution, each with an activation, and then the largest value of 2 by 2 pixels: half
+# the resolution (section 7.2.3). A network of them is a `for` over blocks.
+layer conv_block(
+    x: [N, H, W, C], out: size, convs = 1, kernel = 3, act = relu
+) -> y: [N, H // 2, W // 2, out] where H >= 2, W >= 2, kernel % 2 == 1, convs >= 1:
+    h = x
+    for l in 0..convs:
+        h = h |> conv2d(out, kernel, pad = kernel // 2) |> act
+    y = max_pool2d(h)
+
 # Any layer for channels last over x[n, c, ...]: `x |> channels_first(conv2d(64))`.
 layer channels_first(x: [N, C, ...], body: layer) -> y:
     last[n, ..., c] = x[n, c, ...]

@@ -89,3 +89,10 @@ layer example_norm(x: [N, ..., C], eps = 1e-5) -> y: [N, ..., C]:
     mu[n] = mean[..., c](x[n, ..., c])
     variance[n] = mean[..., c]((x[n, ..., c] - mu[n])^2)
     y[n, ..., c] = scale[..., c] * (x[n, ..., c] - mu[n]) / sqrt(variance[n] + eps) + shift[..., c]
+
+# Each entry divided by a power of the squares of its neighbours along the channels, `window` of them in all (AlexNet).
+fn local_response_norm(
+    x: [..., C], window: int = 5, alpha: float = 1e-4, beta: float = 0.75, k: float = 2.0
+) -> y: [..., C]:
+    near[..., c: C] = sum[d: window]((x[..., c + d - window//2] else 0)^2)
+    y[..., c] = x[..., c] / (k + alpha * near[..., c])^beta

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from samples import load, sample, separate
+from shipped import SMALL
 
 from dslc import pipeline
 from dslc.compiler import choose, compile_text
@@ -23,8 +24,8 @@ SPECS = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "specs").glob("*/
 ROUNDED = {"augmented", "mc_dropout", "flow"}
 #: what is too large for a quick test, made narrower
 SETTINGS: dict[str, dict[str, object]] = {
+    **SMALL,
     "gpt12": {"vocabulary": 7, "context": 64, "width": 4, "heads": 2},
-    "resnet50": {"width": 4, "b": 2, "c": 2, "d": 1, "e": 1, "classes": 5},
 }
 
 

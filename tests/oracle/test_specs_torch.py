@@ -11,6 +11,7 @@ import torch
 import torch_operations
 import torch_program
 from programs import by_path, is_float, sizes
+from shipped import SMALL
 
 from dslc import pipeline
 from dslc.autodiff.reverse import gradients, ones
@@ -24,14 +25,16 @@ torch.set_num_threads(1)
 ROOT = Path(__file__).parents[2]
 SPECS = sorted(ROOT.glob("specs/*/*.dsl"))
 SETTINGS: dict[str, dict[str, object]] = {
+    **SMALL,
     "gpt12": {"vocabulary": 7, "context": 6, "width": 4, "heads": 2},
     "vit": {"side": 8, "width": 16, "depth": 2},
     "metaformer": {"side": 8, "width": 16},
     "mixer": {"side": 8, "width": 16},
-    "resnet50": {"width": 4, "b": 2, "c": 2, "d": 1, "e": 1, "classes": 5},
 }
 #: sizes that only the data know; all others are 3
 SIZES = {"T": 5, "S": 4, "H": 8, "W": 8, "V": 6, "M": 7}
+#: with 8 pixels the last batch norm has three numbers, and gradients are 0 but for rounding
+LONGER = {"resnet50": {"H": 16, "W": 16}}
 RTOL = 1e-9
 
 
@@ -41,10 +44,10 @@ def check(path: Path) -> Checked:
     return checked
 
 
-def data(program: Unit, rng: np.random.Generator) -> dict[str, Any]:
+def data(program: Unit, rng: np.random.Generator, **known: int) -> dict[str, Any]:
     """Values for all inputs: positive data, labels 0 and 1 (which all bounds allow), parameters of moderate length."""
     symbols = {y.name for x in program.inputs.values() for s in x.shape for y in getattr(s, "free_symbols", ())}
-    machine = Interpreter({}, {s: SIZES.get(s, 3) for s in symbols})
+    machine = Interpreter({}, {s: known.get(s, SIZES.get(s, 3)) for s in symbols})
     return {name: value(x, machine.shape(x.shape), rng) for name, x in program.inputs.items()}
 
 
@@ -91,7 +94,7 @@ def test_the_gradient_of_a_training_is_that_of_torch(path: Path) -> None:
     assert checked.program is not None
     for train in checked.program.trains:
         program = build_train(train)
-        values = data(program, np.random.default_rng(0))
+        values = data(program, np.random.default_rng(0), **LONGER.get(path.stem, {}))
         known = sizes(program.inputs.values(), values)
         # the gradient by data of 16 bits has 16 bits itself
         free = {n: x for n, x in program.inputs.items() if x.dtype not in torch_operations.HALVES}

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from samples import separate
+from shipped import SMALL
 
 from dslc import pipeline
 from dslc.builder.build import Unit
@@ -24,6 +25,7 @@ from dslc.meaning.interpret import Interpreter
 ROOT = Path(__file__).parents[3]
 #: what is too large for a quick test, made narrower
 SETTINGS: dict[str, dict[str, object]] = {
+    **SMALL,
     "gpt12": {"vocabulary": 7, "context": 64, "width": 4, "heads": 2},
     "resnet50": {"width": 4, "b": 1, "c": 2, "d": 1, "e": 1, "basic": True, "classes": 5},
 }

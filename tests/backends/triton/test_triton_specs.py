@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from shipped import SMALL
 from triton_modules import ROOT, check_spec
 
 from dslc.compiler import choose
@@ -25,8 +26,8 @@ NARROW = {
 }  # fmt: skip
 #: of these specs, whose axes are long for the interpreter
 NARROWER: dict[str, dict[str, object]] = {
+    **SMALL,
     "fft_conv": {"width": 2}, "convnext": {"width": 4},
-    "resnet50": {"width": 4, "b": 2, "c": 2, "d": 1, "e": 1, "classes": 5},
 }  # fmt: skip
 #: quick ones, outputs and gradients only: every kind of kernel at least once
 QUICK = {
