@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[1]
 #: settings that make specs small which are large as they stand; those that tests loop over have to be quick
 SMALL: dict[str, dict[str, object]] = {
     "alexnet": {"side": 67, "width": 2, "hidden": 8, "classes": 5},
+    "lenet": {"side": 16, "channels": 1},
     "resnet50": {"width": 4, "b": 2, "c": 2, "d": 1, "e": 1, "classes": 5},
     "vgg": {"side": 16, "width": 2, "most": 4, "blocks": 3, "hidden": 8, "classes": 5},
 }

@@ -6,15 +6,21 @@ layer quenched(x: [N, H, W, C]) -> y: [N, (H - 1) // 2, (W - 1) // 2, C] where H
     y = x |> relu |> local_response_norm |> max_pool2d(3)
 
 model alexnet(
-    image: f32[N, side, side, 3], side = 227, width = 32, groups = 2, hidden = 4096, classes = 1000
+    image: f32[N, side, side, 3],
+    side = 227,
+    width = 32,
+    groups = 2,
+    hidden = 4096,
+    drop = 0.5,
+    classes = 1000,
 ) -> logits: [N, classes] where side >= 67, width % groups == 0:
     h = image |> conv2d(3 * width, kernel = 11, stride = 4) |> quenched
     h = h |> group_conv2d(8 * width, groups, kernel = 5, pad = 2) |> quenched
     h = h |> conv2d(12 * width, pad = 1) |> relu
     h = h |> group_conv2d(12 * width, groups) |> relu
     h = h |> group_conv2d(8 * width, groups) |> relu |> max_pool2d(3)
-    h = h |> flatten |> dropout(0.5) |> dense(hidden) |> relu
-    logits = h |> dropout(0.5) |> dense(hidden) |> relu |> dense(classes)
+    h = h |> flatten |> dropout(drop) |> dense(hidden) |> relu
+    logits = h |> dropout(drop) |> dense(hidden) |> relu |> dense(classes)
 
 train alexnet(image, label: i32[N] < classes, batch = 128, epochs = 90):
     logits = alexnet(image)

@@ -11,13 +11,14 @@ model vgg(
     early = 2,
     late = 3,
     hidden = 4096,
+    drop = 0.5,
     classes = 1000,
 ) -> logits: [N, classes] where side % 2^blocks == 0:
     h = image
     for b in 0..blocks:
         h = conv_block(h, min(width * 2^b, most), convs = early if b < 2 else late)
-    h = h |> flatten |> dense(hidden) |> relu |> dropout(0.5)
-    logits = h |> dense(hidden) |> relu |> dropout(0.5) |> dense(classes)
+    h = h |> flatten |> dense(hidden) |> relu |> dropout(drop)
+    logits = h |> dense(hidden) |> relu |> dropout(drop) |> dense(classes)
 
 train vgg(image, label: i32[N] < classes, batch = 256, epochs = 74):
     logits = vgg(image)

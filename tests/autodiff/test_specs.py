@@ -36,7 +36,7 @@ SIZES = {"T": 5, "S": 4, "H": 8, "W": 8, "V": 4, "M": 7}
 #: is too curved for differences
 LONGER = {"truncated": {"T": 18}, "resnet50": {"H": 16, "W": 16}}
 #: many maxima and rectifiers: only a small step stays on one side of all kinks
-SMALL_STEP = {"alexnet", "vgg", "cnn", "grown", "resnet", "resnet50", "finetune", "multiview"}
+SMALL_STEP = {"alexnet", "vgg", "cnn", "grown", "lenet", "resnet", "resnet50", "finetune", "multiview"}
 
 
 def data(program: Unit, rng: np.random.Generator, **known: int) -> dict[str, Any]:
