@@ -26,6 +26,9 @@ ROUNDED = {"augmented", "mc_dropout", "flow"}
 SETTINGS: dict[str, dict[str, object]] = {
     **SMALL,
     "gpt12": {"vocabulary": 7, "context": 64, "width": 4, "heads": 2},
+    "vit": {"side": 8, "width": 16, "depth": 2},
+    "metaformer": {"side": 8, "width": 16},
+    "mixer": {"side": 8, "width": 16},
 }
 
 
