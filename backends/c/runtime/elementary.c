@@ -165,10 +165,10 @@ INLINE int64_t power_i64(int64_t x, int64_t n) {
     return (int64_t)p;
 }
 
-// 2^k e^(x + low) for x that is not far out, k whole, low small: e^r is a polynomial, and 2^n comes in two factors, for
-// the sake of subnormals.
-INLINE float exp_within_f32(float x, float low, float k) {
-    float n = ((x + low) * 1.44269504f + 12582912.f) - 12582912.f;
+// 2^k e^(x + low), k whole, low small, where b holds the bits of n + 1.5 * 2^23 + 254 for the n nearest to x / log 2:
+// e^r is a polynomial, and 2^(n + k) comes in two factors, for the sake of subnormals.
+INLINE float exp_near_f32(float x, float low, int32_t b, float k) {
+    float n = from_bits_f32(b) - 12583166.f;
     float r = ((x - n * 0.693359375f) + n * 2.12194440e-4f) + low;
     float p = 0.00139357755f;
     p = p * r + 0.00836924277f;
@@ -176,16 +176,20 @@ INLINE float exp_within_f32(float x, float low, float k) {
     p = p * r + 0.166665152f;
     p = p * r + 0.5f;
     p = p * (r * r) + r + 1.f;
-    n += k;
-    float half = (n * 0.5f + 12582912.f) - 12582912.f;
-    return p * power_of_2_f32(half) * power_of_2_f32(n - half);
+    uint32_t both = b + (int32_t)k, half = both >> 1;
+    return p * from_bits_f32(half << 23) * from_bits_f32((both - half) << 23);
 }
 
-// 2^k e^x
+// 2^k e^(x + low) for x that is not far out
+INLINE float exp_within_f32(float x, float low, float k) {
+    return exp_near_f32(x, low, bits_f32((x + low) * 1.44269504f + 12583166.f), k);
+}
+
+// 2^k e^x. Only one bound is one of floats: with two, gcc makes a path of each.
 INLINE float exp_scaled_f32(float x, float k) {
     x = x < -105.f ? -105.f : x;
-    x = x > 90.f ? 90.f : x;
-    return exp_within_f32(x, -0.f, k);
+    int32_t b = bits_f32(x * 1.44269504f + 12583166.f), most = 0x4b400000 + 254 + 130;
+    return exp_near_f32(x, -0.f, b < most ? b : most, k);
 }
 
 // e^x
@@ -516,10 +520,10 @@ INLINE float atan2_f32(float y, float x) {
     return x != x || y != y ? x + y : __builtin_copysignf(u, y);
 }
 
-// 2^k e^(x + low) for x that is not far out, k whole, low small: e^r is a polynomial, and 2^n comes in two factors, for
-// the sake of subnormals.
-INLINE double exp_within_f64(double x, double low, double k) {
-    double n = ((x + low) * 1.4426950408889634 + 6755399441055744.0) - 6755399441055744.0;
+// 2^k e^(x + low), k whole, low small, where b holds the bits of n + 1.5 * 2^52 + 2046 for the n nearest to x / log 2:
+// e^r is a polynomial, and 2^(n + k) comes in two factors, for the sake of subnormals.
+INLINE double exp_near_f64(double x, double low, int64_t b, double k) {
+    double n = from_bits_f64(b) - 6755399441057790.0;
     double r = ((x - n * 0.6931471803691238) - n * 1.9082149292705877e-10) + low;
     double p = 2.0921746450514524e-09;
     p = p * r + 2.511271681988834e-08;
@@ -533,16 +537,20 @@ INLINE double exp_within_f64(double x, double low, double k) {
     p = p * r + 0.16666666666666685;
     p = p * r + 0.5;
     p = p * (r * r) + r + 1.0;
-    n += k;
-    double half = (n * 0.5 + 6755399441055744.0) - 6755399441055744.0;
-    return p * power_of_2_f64(half) * power_of_2_f64(n - half);
+    uint64_t both = b + (int64_t)k, half = both >> 1;
+    return p * from_bits_f64(half << 52) * from_bits_f64((both - half) << 52);
 }
 
-// 2^k e^x
+// 2^k e^(x + low) for x that is not far out
+INLINE double exp_within_f64(double x, double low, double k) {
+    return exp_near_f64(x, low, bits_f64((x + low) * 1.4426950408889634 + 6755399441057790.0), k);
+}
+
+// 2^k e^x. Only one bound is one of floats: with two, gcc makes a path of each.
 INLINE double exp_scaled_f64(double x, double k) {
     x = x < -747.0 ? -747.0 : x;
-    x = x > 711.0 ? 711.0 : x;
-    return exp_within_f64(x, -0.0, k);
+    int64_t b = bits_f64(x * 1.4426950408889634 + 6755399441057790.0), most = 0x4338000000000000 + 2046 + 1026;
+    return exp_near_f64(x, -0.0, b < most ? b : most, k);
 }
 
 // e^x
