@@ -38,6 +38,7 @@ from dslc.schedule.halves import halves
 from dslc.schedule.parts import in_parts
 from dslc.schedule.picked import as_selects
 from dslc.schedule.plan import planned
+from dslc.schedule.rows import costly_rows_kept
 from dslc.schedule.widened import widened
 
 #: what C needs of a program, after the passes of `dslc/pipeline.py`
@@ -55,6 +56,7 @@ PASSES: dict[str, Pass] = {
     "contract again": contracted,
     "inline": inlined,
     "place constants at last": normalised,
+    "keep costly rows": costly_rows_kept,
     "sum up in parts": in_parts,
 }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dslc.backends.c.formula import Formula
 from dslc.backends.c.indices import LETTERS, index_wishes
-from dslc.backends.c.reductions import LARGEST, TOGETHER, combined, neutral
+from dslc.backends.c.reductions import LARGEST, TOGETHER, Sides, combined, neutral
 from dslc.backends.c.text import bare, factor
 
 from dslc.dtypes import is_float
@@ -70,6 +70,11 @@ class PassText:
         inner = lines[-1]
         kept = kernel.entry.plan.homes
         scalar_loops = False
+        sums = [m for m in p.members if m.op is not None]
+        sides: Sides | None = None
+        if sums and count and self.region.simple([p]) and Sides.fit(kernel, sums, p.extra[-1]):
+            targets = [kernel.names.fresh(kernel.wish(m)) for m in sums]
+            sides = Sides(kernel, sums, targets)
         read_inside = {s.tensor for m in p.members for s in ir.scalars(m.body) if isinstance(s, ir.Read)}
         for member in p.members:
             comment = self.comment(member)
@@ -99,8 +104,10 @@ class PassText:
                 )
                 continue
             ctype = kernel.types.of(member.dtype)
-            name = kernel.names.fresh(kernel.wish(member))
-            if member.op in ("argmax", "argmin"):
+            name = sides.targets[sums.index(member)] if sides else kernel.names.fresh(kernel.wish(member))
+            if sides:
+                inner += sides.taken(sums.index(member), text)
+            elif member.op in ("argmax", "argmin"):
                 best = kernel.names.fresh("best", f"best_{name}")
                 value = kernel.types.of(member.body.dtype)
                 start = (
@@ -127,7 +134,20 @@ class PassText:
                 after.append(f"{self.target(member, names)} = {name};")
         for line in [*lines[0], *before] if count else lines[0]:
             kernel.line(line)
-        if count:
+        if sides:
+            for line in sides.begin():
+                kernel.line(line)
+            for k, size in enumerate(p.extra[:-1]):
+                name = names[self.depth + k]
+                kernel.open(f"for (long {name} = 0; {name} < {kernel.size(size)}; {name}++) {{")
+                for line in lines[k + 1]:
+                    kernel.line(line)
+            sides.loops(names[self.depth + count - 1], p.extra[-1], inner)
+            for _ in p.extra[:-1]:
+                kernel.close()
+            for line in sides.end():
+                kernel.line(line)
+        elif count:
             simd = not scalar_loops and self.region.simple([p])
             for k, size in enumerate(p.extra):
                 name = names[self.depth + k]

@@ -19,6 +19,7 @@ FILES = (
     "halves.c",
     "parallel.c",
     "products.c",
+    "reductions.c",
     "ordering.c",
     "fourier.c",
     "matrices.c",
