@@ -101,7 +101,7 @@ def gathered(
         return None
 
     def apart(v: int) -> tuple[float, ...]:
-        return tuple(-estimate(stride(s, v)) for s in reads if s.outside is not None or is_strided(s))
+        return tuple(-abs(estimate(stride(s, v))) for s in reads if s.outside is not None or is_strided(s))
 
     return Gathered(node, left, right, max(rows), tuple(sorted(inner, key=lambda v: (apart(v), v))))
 
