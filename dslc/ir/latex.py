@@ -309,6 +309,8 @@ class _Printer:
                 (above if power > 0 else below)[x] += abs(power)
             else:
                 number, divided = number * exact**power, divided or power < 0
+        common = above & below
+        above, below = above - common, below - common
         for counts in (above, below):
             for x in [x for x, times in counts.items() if isinstance(x, ir.Op) and x.name == "sqrt" and times % 2 == 0]:
                 counts[x.args[0]] += counts.pop(x) // 2

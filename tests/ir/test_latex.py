@@ -89,10 +89,18 @@ def test_terms_of_a_position_that_are_subtracted_stand_last(tmp_path: Path) -> N
     assert text.count(r"\left(x_{t - u} \text{ else } 0\right)") == 2, "as written, and in the gradient of K"
 
 
-def test_the_square_of_a_root_is_what_is_below_it() -> None:
+SHORTER = {
+    "y / (sqrt(x) * sqrt(x) * 2)": r"\frac{y}{2 \, x}",
+    "x * x * y / (x * (y * y))": r"\frac{x}{y}",
+    "log(x) + x * y / (y * x)": r"\log\left(x\right) + 1",
+}
+
+
+@pytest.mark.parametrize("formula", SHORTER)
+def test_roots_that_are_squared_and_factors_above_and_below_go(formula: str) -> None:
     with ir.compilation():
-        (line,) = lines(latex(unit("fn f(x: [], y: []) -> z: []:\n    z = y / (sqrt(x) * sqrt(x) * 2)\n").outputs))
-    assert line == r"z = \frac{y}{2 \, x}"
+        (line,) = lines(latex(unit(f"fn f(x: [], y: []) -> z: []:\n    z = {formula}\n").outputs))
+    assert line == f"z = {SHORTER[formula]}"
 
 
 LINEAR = """
