@@ -84,6 +84,10 @@ class _Printer:
         self.loss = outputs.get("loss")
         self.roots = frozenset(outputs.values())
         self.names = {str(getattr(node, "name", "")) for node in order}
+        #: outputs whose values have another name, as those of `grad`
+        self.called: dict[ir.Node, str] = {
+            node: x for x, node in outputs.items() if x.isidentifier() and x not in self.names
+        }
         #: the steps of the scans that a value is computed in
         self.steps: dict[ir.Node, tuple[str, ...]] = {}
         self.scans = {node.number: node for node in order if isinstance(node, ir.Scan)}
@@ -191,9 +195,10 @@ class _Printer:
     def symbol(self, node: ir.Node) -> tuple[str, bool]:
         """The symbol of a value, or of what it is the adjoint of: and is it? Numbered where another value has it."""
         first = self.same.get(node, node)
-        adjoint = self.adjoint_of(first)
+        called = self.called.get(node)
+        adjoint = None if called else self.adjoint_of(first)
         if first not in self.symbols:
-            name = str(getattr(first, "name", "")) if adjoint is None else adjoint
+            name = called or (str(getattr(first, "name", "")) if adjoint is None else adjoint)
             path, _, last = name.rpartition(".")
             path = path.rpartition("*.")[2]  # layers of a loop have its step as an index
             layer = _escaped(path) if path and last in self.shared else ""

@@ -156,6 +156,12 @@ def test_what_is_only_rounded_has_no_line(tmp_path: Path) -> None:
     assert lines(shown(path))[-1] == r"\frac{\partial \mathcal{L}}{\partial w_{i}} = \sum_{n} x_{ni}"
 
 
+def test_an_output_has_its_own_name(tmp_path: Path) -> None:
+    path = tmp_path / "m.dsl"
+    path.write_text("model m(x: f64[]) -> (y: [], slope: []):\n    y = sin(x)^2\n    slope = grad(y, x)\n")
+    assert lines(shown(path, "ir"))[-1] == r"\mathit{slope} = 2 \, \sin\left(x\right) \, \cos\left(x\right)"
+
+
 SCALED = """
 layer scaled(x: [N, K]) -> y: [N, K]:
     param a: [K] ~ ones
