@@ -82,8 +82,12 @@ def expand_items(
             labels.append(Label(tensor.span, f"`{tensor.name}` has the shape {frame.show_shape(tensor.shape)}"))
         advice = None
         if count < rank:
-            names = _named_by_sizes([i.span.text for i in items], tensor.shape)
-            advice = f"name every axis: `{node.base.span.text}[{', '.join(names)}]`" if names else "name every axis"
+            given = [i.span.text for i in items]
+            names = _named_by_sizes(given, tensor.shape)
+            advice = f"name every axis: `{node.base.span.text}[{', '.join(names)}]`"
+            if not names:
+                whole = ", ".join([*given, *[":"] * (rank - count)])
+                advice = f"name every axis, or write `:` for the whole of it: `{node.base.span.text}[{whole}]`"
         expected = wording.count(rank, "index", "indices")
         frame.report(kinds.WRONG_INDEX_COUNT(*labels, name=tensor.name, expected=expected, found=count, help=advice))
         return None
@@ -102,6 +106,8 @@ def _named_by_sizes(given: Sequence[str], shape: Sequence[Size]) -> list[str]:
     >>> from dslc.sizes import symbol
     >>> _named_by_sizes(["n", "h", "c"], [symbol("N"), symbol("H"), symbol("W"), 3])
     ['n', 'h', 'w', 'c']
+    >>> _named_by_sizes(["t"], [symbol("T"), symbol("D"), symbol("D")])
+    []
     """
     own = [str(size).lower() if isinstance(size, Polynomial) and size.is_Symbol else "" for size in shape]
     found: list[str] = []
@@ -109,7 +115,7 @@ def _named_by_sizes(given: Sequence[str], shape: Sequence[Size]) -> list[str]:
     for name in own:
         if left and (left[0] == name or (not name and left[0] not in own)):
             found.append(left.pop(0))
-        elif name.isidentifier() and name not in given:
+        elif name.isidentifier() and name not in given and name not in found:
             found.append(name)
         else:
             return []

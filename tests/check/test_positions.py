@@ -66,6 +66,18 @@ CASES: dict[str, tuple[str, Callable[[torch.Tensor], Any], tuple[int, ...]]] = {
         lambda x: torch.nn.functional.pad(torch.stack([torch.full_like(x, 7), x], 2).flatten(1), (0, 1), value=7),
         (2, 3),
     ),
+    "blanks between labels, at halves": (
+        "fn f(x: [N, L]) -> y: [N, 2 * L + 1]:\n    y[n, s] = x[n, s // 2] if s % 2 == 1 else 7\n",
+        lambda x: torch.nn.functional.pad(torch.stack([torch.full_like(x, 7), x], 2).flatten(1), (0, 1), value=7),
+        (2, 3),
+    ),
+    "one kept of three": (
+        "fn f(x: [N, L]) -> y: [N, 3 * L + 1]:\n    y[n, s] = x[n, s // 3] if s % 3 == 1 else 0\n",
+        lambda x: torch.nn.functional.pad(
+            torch.stack([torch.zeros_like(x), x, torch.zeros_like(x)], 2).flatten(1), (0, 1)
+        ),
+        (2, 3),
+    ),
     "two kept of three": (
         "fn f(x: [N, L]) -> y: [N, 3 * L + 1]:\n    y[n, s] = x[n, (s - 1) // 3] if s % 3 != 0 else 0\n",
         lambda x: torch.nn.functional.pad(torch.stack([torch.zeros_like(x), x, x], 2).flatten(1), (0, 1)),
@@ -99,6 +111,12 @@ def test_a_position_that_may_leave_its_axis_is_refused() -> None:
 @pytest.mark.parametrize("condition", ["s % 2 == 0", "s % 2 != 1", "s % 2 >= 0", "s % 2 == s", "(s - 1) % 2 == 1"])
 def test_a_condition_that_lets_0_through_keeps_no_position_inside(condition: str) -> None:
     text = f"fn f(x: [N, L]) -> y: [N, 2 * L + 1]:\n    y[n, s] = x[n, (s - 1) // 2] if {condition} else 0\n"
+    assert [e.code for e in check_text(text).errors] == ["E0307"]
+
+
+@pytest.mark.parametrize("condition", ["s % 2 == 0", "s % 2 != 1", "s % 4 != 1", "s % 1 == 0", "s % 2 == 2"])
+def test_a_condition_that_lets_the_last_through_keeps_no_position_inside(condition: str) -> None:
+    text = f"fn f(x: [N, L]) -> y: [N, 2 * L + 1]:\n    y[n, s] = x[n, s // 2] if {condition} else 0\n"
     assert [e.code for e in check_text(text).errors] == ["E0307"]
 
 

@@ -157,6 +157,16 @@ FOLLOWED = {
         "model m(x: f32[N, T]) -> y: [N, P = T // 2] where T >= 2:\n    y[n, p] = x[n, 2*p]\n",
         ["P = T // 2"],
     ),
+    "a matrix for each step": (
+        "model m(V: f64[T, D, D]) -> y: [T, D, D]:\n    y[t, a, b] = inv(V[t])[a, b]\n",
+        "model m(V: f64[T, D, D]) -> y: [T, D, D]:\n    y[t, a, b] = inv(V[t, :, :])[a, b]\n",
+        ["V[t, :, :]"],
+    ),
+    "a mean and a deviation": (
+        "model m(x: f32[N, 4]) -> y: [N, 4]:\n    param s: [4] ~ normal(0, 0.3)\n    y[n, k] = s[k] * x[n, k]\n",
+        "model m(x: f32[N, 4]) -> y: [N, 4]:\n    param s: [4] ~ normal(0.3)\n    y[n, k] = s[k] * x[n, k]\n",
+        ["normal(0.3)"],
+    ),
     "a join of whole tensors": (
         "model m(x: f32[N, T, V, 4]) -> y: [N, T, V, 8]:\n    y = concat[c](x, x)\n",
         "model m(x: f32[N, T, V, 4]) -> y: [N, T, V, 8]:\n"
