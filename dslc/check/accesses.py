@@ -9,6 +9,7 @@ from dslc.check.sums import REST
 from dslc.check.values import NOTHING, FunctionValue, Poison, Shared, Static, Val, whole_tensor
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
+from dslc.ops.table import EXTERNALS
 from dslc.syntax import tree as t
 
 
@@ -34,6 +35,10 @@ def accessed_tensor(scope: Scope, node: t.Access) -> Tensor | None:
         if named:
             what = f"`{base.span.text}`, which has {wording.indices(named)} already"
             help = "index each tensor in it, and nothing behind it"
+            if isinstance(base, t.Call) and isinstance(base.callee, t.Name) and base.callee.id in EXTERNALS:
+                before = ", ".join([*named, *[":"] * len(val.axes)])
+                behind = ", ".join([*named, *(x.span.text for x in node.items)])
+                help = f"name it in an equation before, `part[{before}] = {base.span.text}`, and write `part[{behind}]`"
             frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=what, help=help))
             return None
         return materialise.materialise_over(scope, val, (), base.span, "part")

@@ -20,7 +20,7 @@ NEGATED = {"<": ">=", ">=": "<", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
 
 @dataclass(frozen=True)
 class Known:
-    """`form` is not negative; where `nonzero`, it is only known not to be 0, and with a `modulus` only what it leaves."""
+    """`form` is not negative; where `nonzero`, it is only known not to be 0, with a `modulus` what it leaves."""
 
     form: Affine
     nonzero: bool = False

@@ -158,9 +158,15 @@ FOLLOWED = {
         ["P = T // 2"],
     ),
     "a matrix for each step": (
-        "model m(V: f64[T, D, D]) -> y: [T, D, D]:\n    y[t, a, b] = inv(V[t])[a, b]\n",
-        "model m(V: f64[T, D, D]) -> y: [T, D, D]:\n    y[t, a, b] = inv(V[t, :, :])[a, b]\n",
+        "model m(V: f64[T, D, D]) -> y: [T, D, D]:\n    y[t, :, :] = inv(V[t])\n",
+        "model m(V: f64[T, D, D]) -> y: [T, D, D]:\n    y[t, :, :] = inv(V[t, :, :])\n",
         ["V[t, :, :]"],
+    ),
+    "an entry of the inverse of each matrix": (
+        "model m(V: f64[T, D, D]) -> y: [T, D, D]:\n    y[t, a, b] = 2 * inv(V[t, :, :])[b, a]\n",
+        "model m(V: f64[T, D, D]) -> y: [T, D, D]:\n"
+        "    part[t, :, :] = inv(V[t, :, :])\n    y[t, a, b] = 2 * part[t, b, a]\n",
+        ["part[t, :, :] = inv(V[t, :, :])", "part[t, b, a]"],
     ),
     "a mean and a deviation": (
         "model m(x: f32[N, 4]) -> y: [N, 4]:\n    param s: [4] ~ normal(0, 0.3)\n    y[n, k] = s[k] * x[n, k]\n",
