@@ -1,15 +1,18 @@
 """What the steps of a schedule cost: operations, bytes moved, and the bytes of the workspace.
 
+The workspace has slots for values, and matrices that products read in another order or that are sides of products.
 A region reads each element that it needs of what is computed outside of it once, and writes what has a home in memory:
 what its members read of each other stays in registers and in the cache.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dslc.backends.c.module import prepared
+from dslc.backends.c.module import FileText, prepared
+from dslc.backends.c.text import Types
 
 from dslc.cost import BYTES, Cost, Counter, settle
 from dslc.ir import nodes as ir
@@ -34,14 +37,17 @@ class StepCost:
     cost: Cost
 
 
-def entry_costs(entry: Entry, dtype: str, sizes: Mapping[str, int]) -> tuple[list[StepCost], Size]:
-    """A row for each region and call of an entry, in order, and the bytes of its workspace."""
+def entry_costs(entry: Entry, dtype: str, sizes: Mapping[str, int]) -> tuple[list[StepCost], Size, Size]:
+    """A row for each region and call of an entry, in order, the bytes of slots, and those of packed matrices."""
+    made = FileText("cost", Types(dtype))
+    made.entry("cost", entry)
+    packed = packed_bytes(made, sizes)
     with entry.open() as lowered:
         results = prepared(lowered.outputs)
         name_lines([*results.values()])
         steps = scheduled([*results.values()])
         plan = planned(steps, results)
-        return [*rows(steps, plan, Counter(BYTES[dtype]))], workspace(plan, dtype, sizes)
+        return [*rows(steps, plan, Counter(BYTES[dtype]))], workspace(plan, dtype, sizes), packed
 
 
 def rows(steps: Sequence[Step], plan: Plan, counter: Counter) -> Iterator[StepCost]:
@@ -86,4 +92,15 @@ def workspace(plan: Plan, dtype: str, sizes: Mapping[str, int]) -> Size:
     for values in plan.slots:
         shapes = [x if isinstance(x, tuple) else (x.shape, x.dtype) for x in values]  # type: ignore[union-attr]
         total += extreme("max", [settle(bytes_of(shape, kind, dtype), sizes) for shape, kind in shapes])
+    return total
+
+
+def packed_bytes(made: FileText, sizes: Mapping[str, int]) -> Size:
+    """The bytes of matrices that are written for products, without what fills up their last vectors."""
+    assert made.last is not None
+    total: Size = 0
+    for K, N, suffix in made.last.packed_sizes.values():
+        total += settle(K * N, sizes) * BYTES[suffix[1:]]
+    for shape in made.last.matrices.values():
+        total += settle(math.prod(shape), sizes) * BYTES[made.types.precision]
     return total

@@ -104,6 +104,8 @@ class FileText:
         self.states: dict[str, Field] = {}
         self.param_names, self.state_names = Names(), Names()
         self.entries: list[Entry] = []
+        #: the last entry that was written
+        self.last: EntryText | None = None
         self.parts: list[str] = []
         self.codes = Codes([*FAILURES])
         exported = {f"{prefix}_{x}" for x in ("message", "threads", "params", "state")}
@@ -188,6 +190,7 @@ class FileText:
         )
         self.parts.append(text.text())
         self.entries.append(entry)
+        self.last = text
 
     def access(self, x: ir.Input, fields: Mapping[str, Field]) -> tuple[str, Field]:
         """How an input, parameter or state is reached from the frame of an entry."""

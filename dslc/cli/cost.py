@@ -65,7 +65,7 @@ def cost(
     "field" and "step".
 
     With -b c, a row is a region or a call of the schedule, and "runs" how often it runs; "workspace" are the bytes
-    of the values that a function keeps there.
+    that a function works in, "packed" those of them for matrices that products read in another order.
     """
     import json
 

@@ -44,7 +44,7 @@ def schedule_report(
     known = open_sizes(unit)
     refuse_unknown(sizes, known)
     function = "forward" if program.gradient is None else "loss_grad_metrics"
-    rows, workspace = entry_costs(entry, dtype, sizes)
+    rows, slots, packed = entry_costs(entry, dtype, sizes)
     steps = [
         {"function": function, "step": row.number, "name": row.name, "kind": row.kind, "lines": list(row.lines),
          **counts(row.runs, row.cost, sizes)}
@@ -57,7 +57,7 @@ def schedule_report(
         **parameters(unit, sizes, dtype, program.optimizer if train is not None else None),
         "sizes": [name for name in known if name not in sizes],
         "steps": steps,
-        "total": {function: {**total, "workspace": plain(workspace)}},
+        "total": {function: {**total, "workspace": plain(slots + packed), "packed": plain(packed)}},
     }
 
 
@@ -88,5 +88,6 @@ def show_schedule(report: dict[str, Any]) -> None:
         console = Console(width=200)
     console.print(table)
     for function, total in report["total"].items():
-        click.echo(f"{function}: {cell(total['workspace'])} bytes of values in its workspace")
+        packed = f", {cell(total['packed'])} of them for packed matrices" if total["packed"] else ""
+        click.echo(f"{function}: {cell(total['workspace'])} bytes of workspace{packed}")
     show_parameters(report)

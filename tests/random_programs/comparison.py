@@ -52,6 +52,14 @@ def compare(program: Program, second_order: bool = True) -> None:
             case.check_second_order()
 
 
+def compare_backend(program: Program, backend: str) -> None:
+    """Raise where the modules of a backend and the interpreter disagree."""
+    with ir.compilation(), np.errstate(all="ignore"):
+        case = Case(program)
+        case.check_module(backend)
+        case.check_scaled(backend)
+
+
 #: what modules of float32 give for the dtypes of the language
 RESULTS = {"float": "f4", "f32": "f4", "f64": "f8", "f16": "f2", "bf16": "f4", "i32": "i4", "i64": "i8", "bool": "?"}
 
@@ -174,10 +182,10 @@ class Case:
         difference = (4 * half - (after + before) / 2) / 3  # the error of second order cancels
         assert abs(found - difference) <= 1e-6 * size, f"slope {found}, finite difference {difference}"
 
-    def check_module(self) -> None:
-        """The NumPy module gives the loss and the gradients by parameters, and the outputs for inference."""
+    def check_module(self, backend: str = "numpy") -> None:
+        """A module gives the loss and the gradients by parameters, and the outputs for inference."""
         expected = by_path(self.unit, {n: x for n, x in self.expected.items() if n})
-        self.check_calls("NumPy module", compiled(self.program.text), {}, expected)
+        self.check_calls(f"{backend} module", compiled(self.program.text, backend=backend), {}, expected)
 
     def check_dtypes(self) -> None:
         """In a module of float32, results have the dtypes that the spec gives them, whatever numbers met on the way."""
@@ -200,7 +208,7 @@ class Case:
         for name, value in {**grads, **next_states}.items():
             assert value.dtype == np.float32, f"{name}: {value.dtype}"
 
-    def check_scaled(self) -> None:
+    def check_scaled(self, backend: str = "numpy") -> None:
         """So does that of the program whose inputs are multiplied by parameters, which are 1.
 
         Modules have gradients by parameters alone, and the losses of many programs depend on inputs alone.
@@ -208,7 +216,7 @@ class Case:
         text, slopes = self.scaled()
         units = {name: np.array(1.0) for name in slopes}
         expected = by_path(self.unit, {n: x for n, x in self.expected.items() if n}) | slopes
-        self.check_calls("NumPy module, inputs scaled", compiled(text), units, expected)
+        self.check_calls(f"{backend} module, inputs scaled", compiled(text, backend=backend), units, expected)
 
     def scaled(self) -> tuple[str, dict[str, Any]]:
         """The program whose inputs are multiplied by parameters, and the gradients by these where they are 1."""
@@ -274,12 +282,12 @@ class Case:
             )
 
 
-def compiled(text: str, dtype: str = "f64") -> ModuleType:
-    """The NumPy module of a spec, in float64 unless told otherwise."""
+def compiled(text: str, dtype: str = "f64", backend: str = "numpy") -> ModuleType:
+    """The module of a spec, in float64 and of NumPy unless told otherwise."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "random.dsl"
         path.write_text(text, encoding="utf-8")
-        code = compile_text(path, dtype=dtype)
+        code = compile_text(path, backend, dtype=dtype)
     module = ModuleType("compiled")
     exec(compile(code, "compiled.py", "exec"), module.__dict__)
     return module

@@ -4,6 +4,7 @@ The numbers name the programs: the same numbers give the same programs on every 
 again by its number, `run.py 1234:1235`. Every program goes through the interpreter, each pass, torch to second order,
 finite differences and its NumPy module, by parameters and by inputs. Failures are printed with the spec; the last lines
 say how many programs were compared, how many of them differ from each other, and which comparisons had to be left out.
+With `--backend c`, only the modules of that backend are compared with the interpreter.
 
 Exits with 1 if a program fails.
 """
@@ -22,14 +23,16 @@ for folder in (HERE, HERE.parent):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
-from comparison import SKIPPED, compare  # noqa: E402
+from comparison import SKIPPED, compare, compare_backend  # noqa: E402
 from generator import CONSTRUCTS, numbered  # noqa: E402
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("numbers", help="the first number and the one after the last, as 0:5000")
-    first, last = map(int, parser.parse_args().numbers.split(":"))
+    parser.add_argument("--backend", default="", choices=("numpy", "c"), help="compare its modules alone")
+    options = parser.parse_args()
+    first, last = map(int, options.numbers.split(":"))
     warnings.simplefilter("ignore")
     texts: set[int] = set()
     covered: Counter[str] = Counter()
@@ -40,7 +43,10 @@ def main() -> int:
         texts.add(hash(program.text))
         covered.update(set(program.tags))
         try:
-            compare(program)
+            if options.backend:
+                compare_backend(program, options.backend)
+            else:
+                compare(program)
         except Exception as failure:
             failed.append(number)
             words = " ".join(f"{type(failure).__name__}: {failure}".split())

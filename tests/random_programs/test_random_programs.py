@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from comparison import SKIPPED, compare
-from generator import CONSTRUCTS, Program, programs
+from comparison import SKIPPED, compare, compare_backend
+from generator import CONSTRUCTS, Program, numbered, programs
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from dslc.frontend import check_text
@@ -33,6 +33,14 @@ def test_a_few_programs(construct: str) -> None:
         compare(program)
 
     run(construct, QUICK, body)
+
+
+@pytest.mark.wide(40)
+@pytest.mark.parametrize("number", range(120))
+def test_modules_in_c_agree_with_the_interpreter(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`run.py 0:5000 --backend c` compares more of them."""
+    monkeypatch.setenv("DSLC_CFLAGS", "-O1 -march=native -fopenmp-simd -fno-math-errno -ffp-contract=fast")
+    compare_backend(numbered(number), "c")
 
 
 @pytest.mark.long
