@@ -44,6 +44,11 @@ def library(name, text, march="native", *defined):
         )  # fmt: skip
         try:
             return compiled(name, text, compiler, flags, os.path.join(folder, os.path.basename(target)))
+        except OSError as again:
+            raise RuntimeError(
+                f"what {shlex.join(compiler)} made of {name}.c cannot be loaded ({again}); choose another compiler "
+                "by CC, or by DSLC_CACHE a folder that can be written and run from"
+            ) from None
         finally:
             shutil.rmtree(folder, ignore_errors=True)  # what is loaded stays in memory
 
@@ -61,7 +66,7 @@ def compiled(name, text, compiler, flags, target):
             failed, told = done.returncode, (done.stderr or done.stdout).decode(errors="replace")
         except OSError as error:
             failed, told = 1, str(error)
-        if failed:
+        if failed or not os.path.isfile(made):
             said = "\n".join(told.replace(folder + os.sep, "").splitlines()[-20:]) or "it said nothing"
             cure = "choose another compiler by CC, or other flags by DSLC_CFLAGS"
             raise RuntimeError(f"{shlex.join(command[:-4])} failed on {name[:64]}.c; {cure}\n{said}")
@@ -108,4 +113,7 @@ def cache_folder():
     """Where compiled libraries are kept."""
     if os.environ.get("DSLC_CACHE"):
         return os.path.abspath(os.environ["DSLC_CACHE"])
-    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "dslc")
+    home = os.path.expanduser("~")
+    if not os.path.isabs(home):
+        home = os.devnull  # nobody's: a folder below it cannot be made, and the warning tells the cure
+    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "dslc")

@@ -14,6 +14,7 @@ from dslc.backends.c.text import bare, factor, without_zeros
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Gathered
+from dslc.schedule.plan import based
 from dslc.schedule.products import is_strided, stride
 from dslc.sizes import Size
 
@@ -207,7 +208,7 @@ class GatheredText:
         rank = len(node.shape)
         wide = math.prod(node.shape[product.rows + 1 :])
         right = product.right
-        if isinstance(right, ir.Read) and is_strided(right) and self.lies(right, block):
+        if isinstance(right, ir.Read) and is_strided(right) and self.is_kept(right) and self.lies(right, block):
             step = stride(right, block[-1])
             fixed = dict.fromkeys(range(rank + len(node.reduced)), "0")
             fixed |= {k: names[k] for k in loops}
@@ -229,6 +230,10 @@ class GatheredText:
         text = "0" if place == "0" and start == "0" else start if place == "0" else text
         far = kernel.size(wide)
         return (written if text == "0" else f"{written} + {factor(text)} * {factor(far)}"), far
+
+    def is_kept(self, right: ir.Read) -> bool:
+        """Does memory hold its numbers in the type that the product computes with?"""
+        return self.kernel.entry.element_type(based(right.tensor)) == self.kernel.types.of(self.product.node.dtype)
 
     def lies(self, right: ir.Read, block: list[int]) -> bool:
         """Is the right side a matrix in memory, its rows equally far apart and its columns side by side?"""

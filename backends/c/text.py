@@ -15,7 +15,7 @@ from dslc.ir import nodes as ir
 from dslc.polynomials import Function, Polynomial, Symbol
 from dslc.sizes import Size
 
-#: words of C, and names that a compiler knows as functions
+#: words of C and of C++, which reads the header, and names that a compiler knows as functions
 RESERVED = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof bool
@@ -25,7 +25,11 @@ y0 y1 yn j0 j1 jn gamma index exp log sin cos tan abs div time signal exit abort
 trunc erf erfc tgamma lgamma hypot cbrt remainder rint scalb significand drem gamma_r
 workspace INFINITY NAN HUGE_VAL HUGE_VALF M_E M_LOG2E M_LOG10E M_LN2 M_LN10 M_PI M_PI_2 M_PI_4 M_1_PI M_2_PI
 M_2_SQRTPI M_SQRT2 M_SQRT1_2 SIZE_MAX INT32_MIN INT32_MAX INT64_MIN INT64_MAX UINT64_MAX FP_NAN FP_INFINITE FP_ZERO
-I complex imaginary EOF BUFSIZ RAND_MAX stdin stdout stderr assert offsetof alignas alignof noreturn thread_local
+alignas alignof and_eq bitand bitor catch char8_t char16_t char32_t class compl concept consteval constexpr constinit
+const_cast co_await co_return co_yield decltype delete dynamic_cast explicit export friend mutable namespace new
+noexcept not_eq nullptr operator or_eq private protected public reinterpret_cast requires static_assert static_cast
+template this thread_local throw try typeid typename using virtual wchar_t xor_eq
+I complex imaginary EOF BUFSIZ RAND_MAX stdin stdout stderr assert offsetof noreturn
 """
 KEYWORDS = frozenset(RESERVED.split())
 

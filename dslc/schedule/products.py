@@ -93,7 +93,7 @@ def gathered(
     sums, wide = count(node.reduced), count([node.shape[v] for v in columns])
     if sums < FEWEST or wide < FEWEST:
         return None
-    strided = is_strided(right) and isinstance(right, ir.Read)
+    strided = is_strided(right) and isinstance(right, ir.Read) and alike(right.dtype, node.dtype)
     if not strided and sums * wide > MOST_WRITTEN:
         return None
     reads = [s for side in (left, right) for s in ir.scalars(side) if isinstance(s, ir.Read) and s.places]

@@ -165,24 +165,25 @@ INLINE int64_t power_i64(int64_t x, int64_t n) {
     return (int64_t)p;
 }
 
-// 2^k e^(x + low), k whole, low small, where b holds the bits of n + 1.5 * 2^23 + 254 for the n nearest to x / log 2:
-// e^r is a polynomial, and 2^(n + k) comes in two factors, for the sake of subnormals.
-INLINE float exp_near_f32(float x, float low, int32_t b, float k) {
+// The w of 2^k e^(x + low) = (1 + w) * *scale * *rest, k whole, low small, where b holds the bits of n + 1.5 * 2^23 + 254
+// for the n nearest to x / log 2: e^r is a polynomial, and 2^(n + k) comes in two factors, for the sake of subnormals.
+INLINE float exp_parts_f32(float x, float low, int32_t b, float k, float *scale, float *rest) {
     float n = from_bits_f32(b) - 12583166.f;
-    float r = ((x - n * 0.693359375f) + n * 2.12194440e-4f) + low;
+    float r = (x - n * 0.693359375f) + (n * 2.12194440e-4f + low);
     float p = 0.00139357755f;
     p = p * r + 0.00836924277f;
     p = p * r + 0.0416664556f;
     p = p * r + 0.166665152f;
     p = p * r + 0.5f;
-    p = p * (r * r) + r + 1.f;
     uint32_t both = b + (int32_t)k, half = both >> 1;
-    return p * from_bits_f32(half << 23) * from_bits_f32((both - half) << 23);
+    *scale = from_bits_f32(half << 23), *rest = from_bits_f32((both - half) << 23);
+    return p * (r * r) + r;
 }
 
-// 2^k e^(x + low) for x that is not far out
-INLINE float exp_within_f32(float x, float low, float k) {
-    return exp_near_f32(x, low, bits_f32((x + low) * 1.44269504f + 12583166.f), k);
+// 2^k e^(x + low), by the same b
+INLINE float exp_near_f32(float x, float low, int32_t b, float k) {
+    float scale, rest, w = exp_parts_f32(x, low, b, k, &scale, &rest);
+    return (w + 1.f) * scale * rest;
 }
 
 // 2^k e^x. Only one bound is one of floats: with two, gcc makes a path of each.
@@ -351,19 +352,21 @@ INLINE float tail_f32(float h) {
     return p * t;
 }
 
-// 2^k e^(scale * a^2) for a that its caller bounds, by the one bound on the way: with two, gcc makes a path of each.
-// The square of the high bits is exact.
-INLINE float exp_square_f32(float a, float scale, float k) {
-    float high = from_bits_f32(bits_f32(a) & 0xfffff000);
-    return exp_within_f32(scale * (high * high), scale * ((a - high) * (a + high)), k);
+// y 2^k e^(sign * a^2) for a that its caller bounds, by the one bound on the way: with two, gcc makes a path of each;
+// *e becomes that without y. The square of the high bits is exact, and y (1 + w) is rounded once.
+INLINE float times_exp_square_f32(float y, float a, float sign, float k, float *e) {
+    float high = from_bits_f32(bits_f32(a) & 0xfffff000), scale, rest;
+    float x = sign * (high * high), low = sign * ((a - high) * (a + high));
+    float w = exp_parts_f32(x, low, bits_f32((x + low) * 1.44269504f + 12583166.f), k, &scale, &rest);
+    *e = (w + 1.f) * scale * rest;
+    return (w * y + y) * scale * rest;
 }
 
 // The chance that a normal number is below x; *e becomes e^(-x^2 / 2), of which the density is a multiple.
 INLINE float normal_cdf_exp_f32(float x, float *e) {
     float u = __builtin_fabsf(x);
     u = u > 15.f ? 15.f : u;
-    *e = exp_square_f32(u, -0.5f, -0.f);
-    float q = *e * tail_f32(0.5f * u), s = x * x;
+    float q = times_exp_square_f32(tail_f32(0.5f * u), u, -0.5f, -0.f, e), s = x * x;
     float p = -8.72335841e-06f;
     p = p * s + 0.000116427203f;
     p = p * s - 0.00118927215f;
@@ -380,17 +383,17 @@ INLINE float normal_cdf_f32(float x) { float e; return normal_cdf_exp_f32(x, &e)
 INLINE float erfc_f32(float x) {
     float a = __builtin_fabsf(x);
     a = a > 11.f ? 11.f : a;
-    float q = exp_square_f32(a, -1.f, 1.f) * tail_f32(0.707106781f * a), s = x * x;
-    return s < 0.25f ? 1.f - (x + x * erf_near_0_f32(s)) : x < 0.f ? 2.f - q : q;
+    float e, q = times_exp_square_f32(tail_f32(0.707106781f * a), a, -1.f, 1.f, &e), s = x * x;
+    return s < 1.f ? (1.f - x) - x * erf_near_0_f32(s) : x < 0.f ? 2.f - q : q;
 }
 
 // e^(x^2) erfc(x)
 INLINE float erfcx_f32(float x) {
     float a = __builtin_fabsf(x), q = 2.f * tail_f32(0.707106781f * a);
-    float e = exp_square_f32(a > 10.f ? 10.f : a, 1.f, -0.f), s = x * x;
-    float near = e * (1.f - (x + x * erf_near_0_f32(s)));
+    float e, s = x * x;
+    float near = times_exp_square_f32((1.f - x) - x * erf_near_0_f32(s), a > 10.f ? 10.f : a, 1.f, -0.f, &e);
     q = s < __builtin_inff() ? q : 0.564189584f / a;
-    return s < 0.25f ? near : x < 0.f ? 2.f * e - q : q;
+    return s < 0.5f ? near : x < 0.f ? 2.f * e - q : q;
 }
 
 // The error function: odd polynomial, from 1 on 1 - erfc(x).
@@ -520,11 +523,11 @@ INLINE float atan2_f32(float y, float x) {
     return x != x || y != y ? x + y : __builtin_copysignf(u, y);
 }
 
-// 2^k e^(x + low), k whole, low small, where b holds the bits of n + 1.5 * 2^52 + 2046 for the n nearest to x / log 2:
-// e^r is a polynomial, and 2^(n + k) comes in two factors, for the sake of subnormals.
-INLINE double exp_near_f64(double x, double low, int64_t b, double k) {
+// The w of 2^k e^(x + low) = (1 + w) * *scale * *rest, k whole, low small, where b holds the bits of n + 1.5 * 2^52 + 2046
+// for the n nearest to x / log 2: e^r is a polynomial, and 2^(n + k) comes in two factors, for the sake of subnormals.
+INLINE double exp_parts_f64(double x, double low, int64_t b, double k, double *scale, double *rest) {
     double n = from_bits_f64(b) - 6755399441057790.0;
-    double r = ((x - n * 0.6931471803691238) - n * 1.9082149292705877e-10) + low;
+    double r = (x - n * 0.6931471803691238) + (n * -1.9082149292705877e-10 + low);
     double p = 2.0921746450514524e-09;
     p = p * r + 2.511271681988834e-08;
     p = p * r + 2.755725187960932e-07;
@@ -536,14 +539,15 @@ INLINE double exp_near_f64(double x, double low, int64_t b, double k) {
     p = p * r + 0.041666666666666685;
     p = p * r + 0.16666666666666685;
     p = p * r + 0.5;
-    p = p * (r * r) + r + 1.0;
     uint64_t both = b + (int64_t)k, half = both >> 1;
-    return p * from_bits_f64(half << 52) * from_bits_f64((both - half) << 52);
+    *scale = from_bits_f64(half << 52), *rest = from_bits_f64((both - half) << 52);
+    return p * (r * r) + r;
 }
 
-// 2^k e^(x + low) for x that is not far out
-INLINE double exp_within_f64(double x, double low, double k) {
-    return exp_near_f64(x, low, bits_f64((x + low) * 1.4426950408889634 + 6755399441057790.0), k);
+// 2^k e^(x + low), by the same b
+INLINE double exp_near_f64(double x, double low, int64_t b, double k) {
+    double scale, rest, w = exp_parts_f64(x, low, b, k, &scale, &rest);
+    return (w + 1.0) * scale * rest;
 }
 
 // 2^k e^x. Only one bound is one of floats: with two, gcc makes a path of each.
@@ -757,8 +761,8 @@ INLINE double erf_near_0_f64(double s) {
     return p;
 }
 
-// e^(a^2) erfc(a) for a from 0.48 on: a polynomial in t = 4 / (a + 4), and what rounding t takes away near 0.
-INLINE double erfcx_right_f64(double a) {
+// e^(b^2) erfc(b) for b = a + low from 0.7 on: a polynomial in t = 4 / (a + 4), and what rounding t takes away near 0.
+INLINE double erfcx_right_f64(double a, double low) {
     double d = a + 4.0, t = 4.0 / d;
     double p = 0.0011022947834869964;
     p = p * t - 0.010616122192773643;
@@ -783,28 +787,34 @@ INLINE double erfcx_right_f64(double a) {
     p = p * t + 0.1278242025225583;
     p = p * t + 0.1366396647654731;
     p = p * t + 0.14104739588693907;
-    p = p * t + 0.14104739588693907;
-    double z = p * t;
+    double last = p * t, sum = last + 0.14104739588693907, other = sum - 0.14104739588693907, z = sum * t;
+    double lost = (0.14104739588693907 - (sum - other)) + (last - other); // by the rounding of this sum
     double high = from_bits_f64(bits_f64(a) & 0xfffffffff8000000);
     double t_high = from_bits_f64(bits_f64(t) & 0xfffffffff8000000);
     double rest = (t_high * (high + 4.0) - 4.0) + (t - t_high) * (high + 4.0) + (a - high) * t;
-    return d < 1e6 ? z + (0.25 * rest * d) * (2.0 * a * z - 1.1283791670955126) : z;
+    return d < 1e6 ? sum * t + (lost * t + (0.25 * rest * d + low) * (2.0 * a * z - 1.1283791670955126)) : z;
 }
 
-// 2^k e^(scale * a^2) for a that its caller bounds, by the one bound on the way: with two, gcc makes a path of each.
-// The square of the high bits is exact.
-INLINE double exp_square_f64(double a, double scale, double k) {
-    double high = from_bits_f64(bits_f64(a) & 0xfffffffff8000000);
-    return exp_within_f64(scale * (high * high), scale * ((a - high) * (a + high)), k);
+// y 2^k e^(sign * a^2) for a that its caller bounds, by the one bound on the way: with two, gcc makes a path of each;
+// *e becomes that without y. The square of the high bits is exact, and y (1 + w) is rounded once.
+INLINE double times_exp_square_f64(double y, double a, double sign, double k, double *e) {
+    double high = from_bits_f64(bits_f64(a) & 0xfffffffff8000000), scale, rest;
+    double x = sign * (high * high), low = sign * ((a - high) * (a + high));
+    double w = exp_parts_f64(x, low, bits_f64((x + low) * 1.4426950408889634 + 6755399441057790.0), k, &scale, &rest);
+    *e = (w + 1.0) * scale * rest;
+    return (w * y + y) * scale * rest;
 }
 
 // The chance that a normal number is below x; *e becomes e^(-x^2 / 2), of which the density is a multiple.
 INLINE double normal_cdf_exp_f64(double x, double *e) {
     double u = __builtin_fabs(x);
     u = u > 40.0 ? 40.0 : u;
-    *e = exp_square_f64(u, -0.5, -0.0);
-    double q = 0.5 * *e * erfcx_right_f64(u * 0.7071067811865476), y = x * 0.7071067811865476, s = y * y;
-    return s < 0.28 ? 0.5 + 0.5 * (y + y * erf_near_0_f64(s)) : x < 0.0 ? q : 1.0 - q;
+    double a = u * 0.7071067811865476, high = from_bits_f64(bits_f64(u) & 0xfffffffff8000000);
+    double low = ((high * 0.7071067690849304 - a) + (u - high) * 0.7071067690849304) + u * 1.210161710447897e-08;
+    double q = 0.5 * times_exp_square_f64(erfcx_right_f64(a, low), u, -0.5, -0.0, e);
+    double y = x * 0.7071067811865476, s = y * y;
+    double near = y * erf_near_0_f64(s) + (x < 0.0 ? -low : low) * (1.1283791670955126 * *e);
+    return s < 1.0 ? 0.5 * ((1.0 + y) + near) : x < 0.0 ? q : 1.0 - q;
 }
 
 // The chance that a normal number is below x.
@@ -814,20 +824,21 @@ INLINE double normal_cdf_f64(double x) { double e; return normal_cdf_exp_f64(x, 
 INLINE double erfc_right_f64(double x) {
     double a = __builtin_fabs(x);
     a = a > 28.0 ? 28.0 : a;
-    return exp_square_f64(a, -1.0, -0.0) * erfcx_right_f64(a);
+    double e;
+    return times_exp_square_f64(erfcx_right_f64(a, 0.0), a, -1.0, -0.0, &e);
 }
 
 // 1 - erf(x)
 INLINE double erfc_f64(double x) {
     double q = erfc_right_f64(x), s = x * x;
-    return s < 0.25 ? 1.0 - (x + x * erf_near_0_f64(s)) : x < 0.0 ? 2.0 - q : q;
+    return s < 1.0 ? (1.0 - x) - x * erf_near_0_f64(s) : x < 0.0 ? 2.0 - q : q;
 }
 
 // e^(x^2) erfc(x)
 INLINE double erfcx_f64(double x) {
-    double a = __builtin_fabs(x), q = erfcx_right_f64(a), e = exp_square_f64(a > 27.0 ? 27.0 : a, 1.0, -0.0);
-    double s = x * x, near = e * (1.0 - (x + x * erf_near_0_f64(s)));
-    return s < 0.25 ? near : x < 0.0 ? 2.0 * e - q : q;
+    double a = __builtin_fabs(x), q = erfcx_right_f64(a, 0.0), s = x * x, e;
+    double near = times_exp_square_f64((1.0 - x) - x * erf_near_0_f64(s), a > 27.0 ? 27.0 : a, 1.0, -0.0, &e);
+    return s < 0.75 ? near : x < 0.0 ? 2.0 * e - q : q;
 }
 
 // The error function: odd polynomial, from 1 on 1 - erfc(x).
@@ -876,7 +887,8 @@ INLINE float erfinv_f32(float x) {
 INLINE double erfinv_f64(double x) {
     double y = __builtin_fabs(x), c = 1.0 - y, a = erfinv_start(y, -(log_f64(c) + log1p_f64(y)));
     double error = y < 0.75 ? (a + a * erf_near_0_f64(a * a)) - y : c - erfc_right_f64(a);
-    a -= error / (1.1283791670955126 * exp_square_f64(a, -1.0, -0.0) + a * error);
+    double e;
+    a -= error / (times_exp_square_f64(1.1283791670955126, a, -1.0, -0.0, &e) + a * error);
     a = y < 1e-9 ? y * 0.8862269254527580 : a;
     return __builtin_copysign(y == 1.0 ? __builtin_inf() : a, x);
 }

@@ -30,8 +30,11 @@ SETTINGS: dict[str, dict[str, object]] = {
     "resnet50": {"width": 4, "b": 1, "c": 2, "d": 1, "e": 1, "basic": True, "classes": 5},
 }
 SPECS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("specs/*/*.dsl"))
-#: the flags of a C module with less optimisation, which takes half the time to compile
-QUICK = "-O1 -march=native -fopenmp-simd -fno-math-errno -fno-trapping-math -ffp-contract=fast"
+#: the flags of a C module with less optimisation, which takes half the time to compile; pointers are what they seem
+QUICK = (
+    "-O1 -march=native -fopenmp-simd -fno-math-errno -fno-trapping-math -ffp-contract=fast"
+    " -Werror=incompatible-pointer-types"
+)
 
 #: conditions of a `where`
 HOLDS: dict[str, Callable[[int, int], bool]] = {

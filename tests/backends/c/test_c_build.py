@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import dense
@@ -126,6 +128,45 @@ def test_a_cache_that_cannot_be_written_is_a_warning(module_folder: Path, tmp_pa
     *_, warning = works(done)
     assert "cannot keep the compiled dense in" in warning and "set DSLC_CACHE to a folder" in warning
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_home_that_is_nowhere_is_a_warning(module_folder: Path, tmp_path: Path) -> None:
+    before = sorted(os.listdir(module_folder))
+    *_, warning = works(run(module_folder, tmp_path, DSLC_CACHE=None, HOME="nowhere"))
+    assert "set DSLC_CACHE to a folder" in warning and sorted(os.listdir(module_folder)) == before
+
+
+@pytest.mark.parametrize(
+    ("does", "told"),
+    [
+        ("exit 0", "failed on dense.c; choose another compiler by CC"),
+        ("kill -9 $$", "failed on dense.c; choose another compiler by CC"),
+        ('while [ "$1" != -o ]; do shift; done; echo half > "$2"', "dense.c cannot be loaded"),
+    ],
+)
+def test_a_compiler_that_stops_half_way_is_told_of(does: str, told: str, module_folder: Path, tmp_path: Path) -> None:
+    script, cache = tmp_path / "half-cc", tmp_path / "cache"
+    script.write_text(f"#!/bin/sh\n{does}\n", encoding="utf-8")
+    script.chmod(0o755)
+    done = run(module_folder, cache, CC=str(script))
+    last = next(x for x in done.stderr.splitlines() if x.startswith("RuntimeError"))
+    assert done.returncode == 1 and told in last and str(script) in last
+    works(run(module_folder, cache))
+
+
+def test_what_an_interrupted_compilation_leaves_is_in_nobodys_way(module_folder: Path, tmp_path: Path) -> None:
+    script, cache = tmp_path / "slow-cc", tmp_path / "cache"
+    script.write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
+    script.chmod(0o755)
+    environment = os.environ | {"DSLC_CACHE": str(cache), "CC": str(script)}
+    started = subprocess.Popen([sys.executable, "-c", SCRIPT], cwd=module_folder, env=environment, process_group=0)
+    while not any(cache.glob(".*/dense.c")):
+        assert started.poll() is None
+        time.sleep(0.01)
+    os.killpg(started.pid, signal.SIGKILL)
+    started.wait()
+    works(run(module_folder, cache))
+    assert len(list(cache.glob("*.so"))) == 1
 
 
 def test_without_a_compiler_the_cure_is_told(module_folder: Path, tmp_path: Path) -> None:

@@ -80,3 +80,15 @@ def test_a_program_that_was_wrong_once_is_that_of_numpy(name: str, tmp_path: Pat
         np.testing.assert_allclose(found[0], wanted[0], rtol=1e-12)
         for path, slope in wanted[1].items():
             np.testing.assert_allclose(found[1][path], slope, rtol=1e-9, atol=1e-12, err_msg=path)
+
+
+def test_a_formula_of_doubles_times_a_matrix_of_floats(tmp_path: Path) -> None:
+    spec = """
+model m(x: f64[N, 8]) -> y: f64[N, 8]:
+    param B: [8, 8] ~ normal
+    y[n, k] = (x[n, j] * x[n, j] + 1) * B[j, k]
+"""
+    (tmp_path / "spec.dsl").write_text(spec, encoding="utf-8")
+    module = compiled(tmp_path / "spec.dsl", backend="c")
+    params, x = module.init(0), np.random.default_rng(0).normal(size=(65, 8))
+    np.testing.assert_allclose(module.forward(params, x), (x * x + 1) @ params["B"].astype(np.float64), rtol=1e-12)
