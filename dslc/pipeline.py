@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from dslc.autodiff.derivatives import jvp_along
 from dslc.autodiff.reverse import gradients, ones
 from dslc.builder.build import Unit, build, build_train
 from dslc.check import program as p
@@ -112,6 +113,20 @@ def training(train: p.TrainProgram) -> Lowered:
     wanted = [*trained(unit, train), *train.wrt]
     found = gradients({loss: ones((), loss.dtype)}, [unit.inputs[q] for q in wanted])
     program.outputs |= {GRADIENT + q: _as(g, unit.inputs[q].dtype) for q, g in zip(wanted, found, strict=True)}
+    program.stages.append(("differentiate", dict(program.outputs)))
+    return run(program, LATE)
+
+
+def forward_mode(train: p.TrainProgram) -> Lowered:
+    """The loss and its derivative along one direction, by tangents that go along with the values."""
+    unit = build_train(train)
+    program = run(Lowered(unit, {"loss": unit.outputs["loss"]}), EARLY)
+    wanted = [unit.inputs[q] for q in (*trained(unit, train), *train.wrt)]
+    directions = [ir.intern(ir.Input(f"direction of {x.name}", "input", x.dtype, x.shape)) for x in wanted]
+    tangent = jvp_along(program.outputs["loss"], dict(zip(wanted, directions, strict=True)))
+    object.__setattr__(tangent, "name", "d_loss")
+    program.outputs["tangent"] = tangent
+    program.unit = replace(unit, inputs={**unit.inputs, **{x.name: x for x in directions}})
     program.stages.append(("differentiate", dict(program.outputs)))
     return run(program, LATE)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dslc.autodiff import scalar as d
 from dslc.autodiff.reverse import gradients, ones, zeros
 from dslc.ir import nodes as ir
@@ -46,13 +48,21 @@ def gradient(of: ir.Tensor, wrt: ir.Tensor, shared: bool) -> ir.Tensor:
 
 
 def jvp(of: ir.Tensor, wrt: ir.Tensor, direction: ir.Tensor) -> ir.Tensor:
-    """The pullback u -> J^T u is linear in u, so its own pullback is v -> J v, which depends on u no more.
+    return jvp_along(of, {wrt: direction})
 
-    A loop back may still carry u beside values that are read of it, so u is given a value there: any would do.
+
+def jvp_along(of: ir.Tensor, directions: Mapping[ir.Tensor, ir.Tensor]) -> ir.Tensor:
+    """The derivative along a direction of several tensors at once, by forward mode.
+
+    The pullback u -> J^T u is linear in u, so its own pullback is v -> J v, which depends on u no more. A loop back may
+    still carry u beside values that are read of it, so u is given a value there: any would do.
     """
     u = ir.intern(ir.Input(f"cotangent {ir.fresh_number()}", "input", of.dtype, of.shape))
-    pulled = gradients({of: u}, [wrt])[0]
-    pushed = gradients({pulled: direction}, [u])[0]
+    seeds: dict[ir.Tensor, ir.Tensor] = {}
+    for pulled, direction in zip(gradients({of: u}, list(directions)), directions.values(), strict=True):
+        seed = ir.whole(direction) if pulled not in seeds else d.add(ir.whole(seeds[pulled]), ir.whole(direction))
+        seeds[pulled] = ir.comp(direction.shape, seed)
+    pushed = gradients(seeds, [u])[0]
     return Substitute({}, plain={u: zeros(u.shape, u.dtype)}, everywhere=True).tensor(pushed)
 
 

@@ -22,6 +22,7 @@ from dslc.cli.cost_report import JSON_VERSION, counted, open_sizes, refuse_unkno
     help="A hyper-parameter of the model, or an open size such as N; may be repeated.",
 )
 @click.option("--inference", is_flag=True, help="Only the outputs for inference, though the spec has a `train`.")
+@click.option("--forward-mode", is_flag=True, help="The derivative of the loss along one direction, not its gradient.")
 @FOLD
 @click.option("--json", "as_json", is_flag=True, help="Print the costs as JSON on standard output.")
 @DTYPE
@@ -30,8 +31,8 @@ from dslc.cli.cost_report import JSON_VERSION, counted, open_sizes, refuse_unkno
 @click.option("--resources", is_flag=True, help="With -b triton: registers, shared memory and spills on three GPUs.")
 @click.option("--fields", is_flag=True, help="Shapes, strides and receptive fields of the model's values instead.")
 def cost(
-    spec: Path, given: dict[str, object], inference: bool, fold: bool, as_json: bool, dtype: str, model: str | None,
-    backend: str, resources: bool, fields: bool,
+    spec: Path, given: dict[str, object], inference: bool, forward_mode: bool, fold: bool, as_json: bool, dtype: str,
+    model: str | None, backend: str, resources: bool, fields: bool,
 ) -> None:  # fmt: skip
     """Count operations, bytes and parameters of SPEC, for each value that it names.
 
@@ -45,10 +46,14 @@ def cost(
     Sizes that are not set stay symbols, and costs are formulas of them. A row is a value that an equation names,
     with the parts of its formula, or a gradient (its line begins with d). "operations" counts arithmetic and
     functions on floats, a product that is summed as two; "read" and "written" are bytes, each element once;
-    "saved" are the bytes that the backward pass reads again. The counts are those of the program before fusion.
+    "saved" are the bytes that the backward pass reads again; "held" are the most bytes of values at once, each
+    until its last reader has it. The counts are those of the program before fusion.
+
+    With --forward-mode, the loss is differentiated along one direction of the parameters by tangents that go along
+    with the values: nothing is saved for a backward pass.
 
     With --json, standard output holds one object: "version" (1), "parameters" and "parameter_bytes", "optimizer" and
-    "optimizer_bytes" (what it keeps from step to step) where the spec has a `train`, "sizes" (the
+    "optimizer_bytes" (what it keeps from step to step) where the spec has a `train`, "held", "sizes" (the
     open ones), "rows" ("name", "file", "line", "backward", "count" and the four costs) and "total" (of "forward",
     "backward" and "all"). A cost is a number, or a formula as a string.
 
@@ -75,6 +80,8 @@ def cost(
     inference = inference or fold  # a training computes with the weights as they are
     if resources and backend != "triton":
         raise click.UsageError("--resources tells about kernels: add -b triton")
+    if forward_mode and backend != "numpy":
+        raise click.UsageError("--forward-mode counts values, not what a backend makes of them: leave -b out")
     settings, sizes = sorted_settings(spec, given, model)
     if fields:
         from dslc.cli.field_report import field_report, show_fields
@@ -112,10 +119,12 @@ def cost(
     with spec_errors(as_json, JSON_VERSION):
         checked, instance, train = chosen(spec, settings, model)
         train = None if inference else train
-        unit, rows = counted(instance, train, dtype, fold)
-    known = open_sizes(unit)
+        if forward_mode and train is None:
+            raise click.UsageError("--forward-mode is for the loss of a `train`")
+        found = counted(instance, train, dtype, fold, forward_mode)
+    known = open_sizes(found.unit)
     refuse_unknown(sizes, known)
-    report = summary(unit, rows, sizes, known, dtype, optimizer_of(checked, train))
+    report = summary(found, sizes, known, dtype, optimizer_of(checked, train))
     if as_json:
         click.echo(json.dumps(report, indent=2))
     else:

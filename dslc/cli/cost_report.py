@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from dslc.builder.unit import Unit
     from dslc.check import program as p
     from dslc.cost import Cost, Row
+    from dslc.ir import nodes as ir
     from dslc.sizes import Size
 
 #: Of the object that `--json` prints.
@@ -37,10 +39,20 @@ def sorted_settings(
     return settings, {name: value for name, value in given.items() if name not in formals}
 
 
+@dataclass
+class Counted:
+    """What a spec computes, and what its values cost."""
+
+    unit: Unit
+    rows: list[Row]
+    #: what is asked for, that of the forward pass first
+    results: list[ir.Tensor]
+
+
 def counted(
-    model: p.Instance, train: p.TrainProgram | None, dtype: str, folded: bool = False
-) -> tuple[Unit, list[Row]]:
-    """The costs of the training of a spec, or of its outputs."""
+    model: p.Instance, train: p.TrainProgram | None, dtype: str, folded: bool = False, tangent: bool = False
+) -> Counted:
+    """The costs of the training of a spec, of its outputs, or of its loss with a `tangent`."""
     from dslc import pipeline
     from dslc.autodiff.reverse import NoDerivative
     from dslc.builder.build import Refusal
@@ -49,15 +61,17 @@ def counted(
     from dslc.diagnostics.spec_error import SpecError
 
     try:
-        if train is None:
-            made = pipeline.forward(model, folded)
-            return made.unit, costs(made.outputs.values(), dtype=dtype)
+        if train is None or tangent:
+            made = pipeline.forward(model, folded) if train is None else pipeline.forward_mode(train)
+            results = list(made.outputs.values())
+            return Counted(made.unit, costs(results, dtype=dtype), results)
         made = pipeline.training(train)
     except (Refusal, NoDerivative) as reason:
         span = reason.span if reason.span.source.text else model.span
         raise SpecError([refusal(reason, span, "numpy")]) from reason
     first = [*made.values().values(), *made.states().values()]
-    return made.unit, costs(first, made.gradients().values(), dtype)
+    second = list(made.gradients().values())
+    return Counted(made.unit, costs(first, second, dtype), [*first, *second])
 
 
 def open_sizes(unit: Unit) -> list[str]:
@@ -106,17 +120,20 @@ def parameters(unit: Unit, sizes: Mapping[str, Any], dtype: str, optimizer: p.In
 
 
 def summary(
-    unit: Unit, rows: list[Row], sizes: Mapping[str, Any], known: list[str], dtype: str, optimizer: p.Instance | None
+    found: Counted, sizes: Mapping[str, Any], known: list[str], dtype: str, optimizer: p.Instance | None
 ) -> dict[str, Any]:
     """The costs as `--json` prints them."""
     from dslc.cost import total
+    from dslc.held import most_held
 
+    rows = found.rows
     parts = {
         "forward": [r for r in rows if not r.backward], "backward": [r for r in rows if r.backward], "all": rows,
     }  # fmt: skip
     return {
         "version": JSON_VERSION,
-        **parameters(unit, sizes, dtype, optimizer),
+        **parameters(found.unit, sizes, dtype, optimizer),
+        "held": plain(most_held(found.results, dtype, sizes)),
         "sizes": [name for name in known if name not in sizes],
         "rows": [one_row(row, sizes) for row in rows],
         "total": {name: numbers(total(part), sizes) for name, part in parts.items()},
@@ -179,6 +196,8 @@ def show_parameters(report: dict[str, Any]) -> None:
     click.echo(f"{cell(report['parameters'])} parameters, {cell(report['parameter_bytes'])} bytes")
     if "optimizer" in report:
         click.echo(f"{report['optimizer']} keeps {cell(report['optimizer_bytes'])} bytes beside them")
+    if "held" in report:
+        click.echo(f"at most {cell(report['held'])} bytes of values are held at once")
     if report["sizes"]:
         click.echo(f"open sizes: {', '.join(report['sizes'])} (--set {report['sizes'][0]}=64 gives numbers)")
 
