@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,4 +204,5 @@ def show_parameters(report: dict[str, Any]) -> None:
 
 
 def cell(value: int | str) -> str:
-    return f"{value:,}" if isinstance(value, int) else value
+    """A number, or a formula of sizes, with the thousands of its numbers apart: `12,582,912*N`."""
+    return re.sub(r"\b\d+\b", lambda found: f"{int(found[0]):,}", str(value))

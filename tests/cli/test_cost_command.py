@@ -136,6 +136,7 @@ def test_the_table_has_totals() -> None:
     assert done.exit_code == 0
     assert "total forward" in done.stdout and "26,122 parameters, 104,488 bytes" in done.stdout
     assert "open sizes" not in done.stdout
+    assert "53,002*N" in (formulas := run(MLP, "--inference").stdout) and "53002" not in formulas
 
 
 def test_errors_of_the_spec_are_told(tmp_path: Path) -> None:
