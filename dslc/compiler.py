@@ -25,7 +25,7 @@ from dslc.dtypes import KEPT, is_float
 from dslc.emitted import sound
 from dslc.frontend import Checked, check_file
 from dslc.ir.interning import TooLarge, compilation
-from dslc.open_sizes import refusals
+from dslc.open_sizes import refusals, untold
 from dslc.program import Program
 from dslc.resolve.files import did_you_mean
 from dslc.source import NOWHERE, Span
@@ -100,7 +100,7 @@ def _compiled(
     if checked.program is None:
         raise SpecError(checked.errors)
     instance, train = choose(checked, model)
-    if open_ := refusals(instance if train is None else train.instance):
+    if open_ := refusals(instance if train is None else train.instance) + untold(instance):
         raise SpecError(open_)
     train = differentiated(instance, train, wrt)
     try:

@@ -1,10 +1,11 @@
-"""Sizes of inputs that parameters need: they must be known when a module is made."""
+"""Sizes that must be known when a module is made: those that parameters need, and those that no input has."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from dslc.check import program as p
+from dslc.check.values import Static
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Diagnostic, Label
 from dslc.sizes import Polynomial, Size
@@ -37,9 +38,24 @@ def refusals(instance: p.Instance) -> list[Diagnostic]:
     return found
 
 
-def sizes_of(instance: p.Instance, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    """The open sizes that parameters need, read off arrays that are given for inputs by name."""
-    wanted = needed(instance)
+def untold_sizes(instance: p.Instance) -> list[str]:
+    """The sizes among the arguments of a model that no input has."""
+    told = {x for tensor in instance.inputs for size in tensor.shape for x in _symbols((size,)) if str(size) == x}
+    return [name for name, value in instance.statics.items() if _open(value) and name not in told]
+
+
+def untold(instance: p.Instance) -> list[Diagnostic]:
+    """What is wrong with a model that has such sizes."""
+    label = Label(instance.span.first_line)
+    return [kinds.UNTOLD_SIZE(label, size=name, model=instance.name) for name in untold_sizes(instance)]
+
+
+def _open(value: object) -> bool:
+    return isinstance(value, Static) and isinstance(value.value, Polynomial) and value.value.is_Symbol
+
+
+def sizes_of(instance: p.Instance, shapes: Mapping[str, tuple[int, ...]], wanted: Collection[str]) -> dict[str, int]:
+    """Open sizes, read off arrays that are given for inputs by name."""
     found: dict[str, int] = {}
     for tensor in instance.inputs:
         for axis, length in zip(tensor.shape, shapes.get(tensor.name, ()), strict=False):

@@ -133,13 +133,14 @@ def concat(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> 
     return _read_along(output, (*order, joined), axes, node.span)
 
 
-def _into(scope: Scope, callee: t.Access, name: str) -> tuple[t.Into, Index] | None:
+def _into(scope: Scope, callee: t.Access, name: str, given: Sequence[Given]) -> tuple[t.Into, Index] | None:
     if len(callee.items) != 1 or not isinstance(callee.items[0], t.Into):
-        help = (
-            f"write the old and the new index: `{name}[v -> j: 5](...)`"
-            if name == "top_k"
-            else f"write the old and the new index: `{name}[t -> f](...)`"
-        )
+        old = callee.items[0].span.text if callee.items and isinstance(callee.items[0], t.Name) else "t"
+        new = "j" if old != "j" else "i"
+        count = ""
+        if name == "top_k":
+            count = f": {given[1].node.span.text}" if len(given) > 1 else ": 5"
+        help = f"write the old and the new index: `{name}[{old} -> {new}{count}](...)`"
         scope.frame.report(kinds.BRACKET_NAMES(Label(callee.span), name=name, help=help))
         return None
     item = callee.items[0]
@@ -156,7 +157,7 @@ def _into(scope: Scope, callee: t.Access, name: str) -> tuple[t.Into, Index] | N
 def top_k(scope: Scope, node: t.Call, callee: t.Access, given: list[Given]) -> Val:
     """`values, places = top_k[v -> j: 5](x[n, v])`."""
     frame = scope.frame
-    found = _into(scope, callee, "top_k")
+    found = _into(scope, callee, "top_k", given)
     if found is None or not bracket_indices.arity(scope, node, "top_k", given, 1, 1):
         return NOTHING
     item, target = found
@@ -209,7 +210,7 @@ def report_too_many(scope: Scope, item: t.Into, source: Index, target: Index) ->
 def fourier(scope: Scope, node: t.Call, callee: t.Access, name: str, given: list[Given]) -> Val:
     """`re, im = fft[t -> f](x[n, t])`: complex numbers are pairs."""
     frame = scope.frame
-    found = _into(scope, callee, name)
+    found = _into(scope, callee, name, given)
     if found is None or not bracket_indices.arity(scope, node, name, given, 1, 2):
         return NOTHING
     item, target = found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from dslc.check import static_values, wording
@@ -74,10 +75,11 @@ def pair_dims(
         labels = (Label(given.span, shape), Label(formal.span, f"declared as `{kind.span.text}`"))
         help = None
         if given.mapped and rank < declared:
-            each = wording.listed(given.mapped)
-            help = (
-                f"`{callee}` is called for each {each} here; write `:` for an axis of the call itself, on the left too"
-            )
+            names = ", ".join(x.strip("`") for x in given.mapped)
+            help = f"name it in an equation before, `part[{names}] = {given.span.text}`, and pass `part` alone"
+            if re.fullmatch(r"\w+\[[^][()]*\]", given.span.text):
+                each = f"`{callee}` is called for each {wording.listed(given.mapped)} here"
+                help = f"{each}; write `:` for an axis of the call itself, on the left too"
         elif given.tensor is not None and rank < declared:
             help = f"the call needs {axes}; write the missing ones out with an equation before it"
         expected = f"{axes} or more" if rests else axes

@@ -63,13 +63,14 @@ def check(context: click.Context, specs: tuple[Path, ...], settings: dict[str, o
 
 def open_parameters(checked: Checked) -> list[Diagnostic]:
     """The models of a spec whose parameters cannot be made before there are data."""
-    from dslc.open_sizes import refusals
+    from dslc.open_sizes import refusals, untold
 
     if not checked.program:
         return []
     trained = {train.instance.name: train.instance for train in checked.program.trains}
     models = {**checked.program.models, **trained}
-    return [refusal for instance in models.values() for refusal in refusals(instance)]
+    found = [refusal for instance in models.values() for refusal in refusals(instance)]
+    return found + [refusal for instance in checked.program.models.values() for refusal in untold(instance)]
 
 
 def still_parameters(checked: Checked) -> list[Diagnostic]:

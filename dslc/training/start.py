@@ -13,7 +13,7 @@ from dslc.check import program as p
 from dslc.data.fields import fields_of
 from dslc.data.files import Dataset, Source
 from dslc.data.rows import rows_of
-from dslc.open_sizes import needed, sizes_of
+from dslc.open_sizes import needed, sizes_of, untold_sizes
 from dslc.run_errors import RunError
 from dslc.training.loop import Job, Outcome
 from dslc.training.run import Settings, evaluate
@@ -24,11 +24,12 @@ EVALUATED = 256
 
 
 def sizes_of_data(train: p.TrainProgram, source: Source) -> dict[str, int]:
-    """The open sizes that parameters need, as the data have them."""
-    if not needed(train.instance):
+    """The open sizes that must be known before, as the data have them."""
+    wanted = {*needed(train.instance), *untold_sizes(train.model)}
+    if not wanted:
         return {}
     data = source.load(fields_of(train.instance), train.instance.where)
-    return sizes_of(train.instance, {name: x.shape for name, x in data.training.items()})
+    return sizes_of(train.instance, {name: x.shape for name, x in data.training.items()}, wanted)
 
 
 def metrics_of(train: p.TrainProgram) -> list[str]:

@@ -211,3 +211,18 @@ def test_a_value_that_is_indexed_without_a_name_is_to_be_named() -> None:
     (error,) = check_text(text.format("y = -log_softmax[c](x[c])[label]")).errors
     assert (error.code, error.help) == ("E0212", "name it in an equation before, `part[c] = ...`, and index `part`")
     assert not check_text(text.format("part[c] = log_softmax[c](x[c])\n    y = -part[label]")).errors
+
+
+def test_a_formula_for_a_layer_is_to_be_named() -> None:
+    text = "model m(x: f32[N, 4], h: f32[N, 4]) -> y: [N, 3]:\n    {}\n"
+    errors = check_text(text.format("y = dense(concat[i](x[n, i], h[n, i]), 3)")).errors
+    help = "name it in an equation before, `part[n, i] = concat[i](x[n, i], h[n, i])`, and pass `part` alone"
+    assert ("E0505", help) in [(e.code, e.help) for e in errors]
+    assert not check_text(text.format("part[n, i] = concat[i](x[n, i], h[n, i])\n    y = dense(part, 3)")).errors
+
+
+def test_the_best_by_number_are_told_with_their_own_index() -> None:
+    text = "model m(x: f32[N, 4]) -> (v: [N, 2], w: [N, 2]):\n    {}\n"
+    errors = check_text(text.format("v, w = top_k[k](x, 2)")).errors
+    assert ("E0333", "write the old and the new index: `top_k[k -> j: 2](...)`") in [(e.code, e.help) for e in errors]
+    assert not check_text(text.format("v[n, j], w[n, j] = top_k[k -> j: 2](x[n, k])")).errors

@@ -314,6 +314,15 @@ OPEN_PARAMETER = kind(
     "takes it from the data.",
 )
 
+UNTOLD_SIZE = kind(
+    "E0350",
+    "expected a known value for the size `{size}` of `{model}`, found none: no input has an axis of it",
+    "give it a value: `--set {size}=8`, in Python `{size}=8`, or a default: `{size} = 8`",
+    cause="A size that stands alone among the arguments of a model is read off the axes of its inputs when the module "
+    "is called. None of them has it.",
+    cure="Give it a value with `--set`, in Python as an argument, or a default in the signature.",
+)
+
 CONTRACTED_TWICE = kind(
     "E0349",
     "the index `{name}` is absent on the left and contracted in more than one part of a product: one sum, or one in "
