@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dslc.autodiff.scalar import FLAT, RULES, is_zero
+from dslc.autodiff.scalar import FLAT, RULES
 from dslc.builder.build import Refusal, build_train
 from dslc.check import program as p
 from dslc.diagnostics import kinds
@@ -97,7 +97,7 @@ def _steps(node: ir.Node, scans: dict[int, ir.Scan]) -> Iterable[ir.Node]:
 
 
 def passing(body: ir.Scalar) -> list[ir.Tensor]:
-    """The tensors in a formula by which it has a derivative that is not 0 everywhere."""
+    """The tensors in a formula by which it has a derivative; a factor that is set to 0 is no step."""
     reached: set[ir.Scalar] = {body}
     for s in reversed(ir.scalars(body)):
         if s not in reached or not is_float(s.dtype):
@@ -106,5 +106,5 @@ def passing(body: ir.Scalar) -> list[ir.Tensor]:
             reached.add(s.outside)
         if isinstance(s, ir.Op) and s.name not in FLAT:
             parts = RULES[s.name](s, ir.const(1.0, s.dtype)) if s.name in RULES else s.args
-            reached |= {x for x, part in zip(s.args, parts, strict=True) if part is not None and not is_zero(part)}
+            reached |= {x for x, part in zip(s.args, parts, strict=True) if part is not None}
     return [s.tensor for s in reached if isinstance(s, ir.Read) and is_float(s.dtype)]

@@ -52,6 +52,7 @@ SMOOTH = {
     "the larger": "mean[n](p[n, 0] if p[n, 0] > p[n, 1] else p[n, 1])",
     "what is picked": "mean[n](p[n, label[n]])",
     "straight through": "mean[n]((round_through(p[n, 0]) - s[n])^2)",
+    "a term without a slope": "mean[n](round(p[n, 1])) + sum(p)",
     "one step among others": "mean[n](round(p[n, 0]) * p[n, 0])",
 }
 
@@ -126,6 +127,13 @@ def test_the_last_pass_of_a_loop_may_make_what_nothing_reads(tmp_path: Path) -> 
     )
     assert said(text.format("parts(x)^2"), tmp_path) == ""
     assert "zero by every parameter" in said(text.format("round(parts(x))"), tmp_path)
+
+
+def test_a_factor_that_is_set_to_0_is_no_step(tmp_path: Path) -> None:
+    """A penalty that is switched off: another setting gives it a slope."""
+    text = TEXT.replace("label: i32[N] < 4)", "label: i32[N] < 4, rate = 0.0)").format("rate * mean(p^2)")
+    assert "W080" not in said(text, tmp_path).replace("W0802", "")
+    assert "W0805" in said(text.replace("mean(p^2)", "mean(round(p))"), tmp_path)
 
 
 def test_training_tells_before_it_begins(tmp_path: Path) -> None:
