@@ -86,7 +86,8 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made
         wish = "_".join(dict.fromkeys(name_of(n) for n in kernel.members))
         # a float64 takes two registers; a sum of products of two tiles aims at too few of them with eight warps
         product_of_two = len(kernel.members) == 1 and live_tiles(kernel, dtype) == 6
-        warps = 8 if widest == "f64" and not product_of_two else 4
+        many = live_tiles(kernel, dtype) > MOST_OF_PARTS
+        warps = 8 if many or (widest == "f64" and not product_of_two) else 4
         return KernelText(
             wish + "_parts", body, blocks, grid, warps, 1, list(made.parts.values()), list(kernel.members), kernel
         )
@@ -101,6 +102,8 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made
 
 #: with more full tiles than this, a program has eight warps: a thread then holds half as much of each
 MOST_LIVE = 2
+#: with more of them in a part of a sum: of each a thread of four warps holds sixteen
+MOST_OF_PARTS = 12
 #: with more of them in a run over long rows, it has half as many rows as well
 MOST_RUN_OVER = 8
 
