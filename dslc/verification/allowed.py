@@ -13,7 +13,11 @@ from dslc.verification.sample import fits
 def allowed(
     model: p.Instance, train: p.TrainProgram | None, units: Sequence[Unit], sizes: Mapping[str, int], seed: int
 ) -> bool:
+    """Whether the conditions of a spec hold at some sizes, and the interpreter can run it there."""
+    return declared(model, train, units, sizes) and checks.Subject(model, train, sizes, seed).makes_sense()
+
+
+def declared(model: p.Instance, train: p.TrainProgram | None, units: Sequence[Unit], sizes: Mapping[str, int]) -> bool:
     """Whether the conditions of a spec hold at some sizes, and all of its axes are whole and not empty."""
     where = [*model.where, *(train.instance.where if train is not None else [])]
-    holds = all(c.holds(sizes) is not False for c in where)
-    return holds and fits(units, sizes) and checks.Subject(model, train, sizes, seed).makes_sense()
+    return all(c.holds(sizes) is not False for c in where) and fits(units, sizes)

@@ -32,6 +32,7 @@ from dslc.verification.precision import (
     kept,
     length,
     rounding,
+    solving,
     watching,
 )
 from dslc.verification.sample import draw_inputs
@@ -81,6 +82,9 @@ class Subject:
     units: dict[str, Unit] = field(default_factory=dict)
     #: what a step of training should give, once it is known
     step: Wanted | None = None
+    #: the outputs, once they are known, and the nodes of matrices that are nearly singular
+    first: dict[str, Array] | None = None
+    singular: list[ir.Node] = field(default_factory=list)
 
     def unit(self, mode: str) -> Unit:
         if mode not in self.units:
@@ -99,16 +103,32 @@ class Subject:
 
     def makes_sense(self) -> bool:
         """Whether the interpreter can run it; a `where` of the spec may exclude these sizes."""
+        return self.tried() is not None
+
+    def infinite(self) -> set[str]:
+        """The outputs that are not finite, as their formulas are written: a long product is 0, its logarithm -inf."""
+        return {name for name, x in (self.tried() or {}).items() if not np.isfinite(x).all()}
+
+    def is_regular(self) -> bool:
+        """Whether all systems of equations have a solution: one of too few rows has one by its roundings alone."""
+        return self.makes_sense() and not self.singular
+
+    def tried(self) -> dict[str, Array] | None:
+        """The outputs by the interpreter; nothing where it fails, or has too much to do to be asked."""
+        if self.first is not None:
+            return self.first
         unit = self.unit("outputs")
         roots = tuple(unit.outputs.values())
         if too_large(roots, self.sizes):
-            return True
+            return {}
+        values = self.inputs("outputs")
+        machine = solving(type(self.interpreter(values, roots)), self.singular)
         try:
             with np.errstate(all="ignore"):
-                self.interpreter(self.inputs("outputs"), roots).run(unit.outputs)
+                self.first = machine(values, self.sizes, self.seed).run(unit.outputs)
         except (AssertionError, IndexError, ValueError):
-            return False
-        return True
+            return None
+        return self.first
 
     def is_finite(self) -> bool:
         """Whether the loss is a number; where there is none, or it is too large to compute, it counts as one."""

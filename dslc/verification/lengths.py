@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from dslc.backends.registry import BACKENDS
 from dslc.builder.build import build, build_train
-from dslc.check import program as p
 from dslc.ir import nodes as ir
 from dslc.meaning.contracting import Contracting, as_product
 from dslc.verification import checks
-from dslc.verification.allowed import allowed
+from dslc.verification.allowed import declared
 from dslc.verification.backends import Loaded
 from dslc.verification.sample import open_sizes
 
@@ -47,14 +46,12 @@ def long_sizes(subject: checks.Subject, given: Mapping[str, int], lengths: Seque
     for length in lengths:
         for name in names:
             sizes = {**subject.sizes, name: length}
-            if work(roots, sizes) <= MOST_WORK and _allowed(model, train, sizes, subject.seed):
+            longer = checks.Subject(model, train, sizes, subject.seed)
+            if work(roots, sizes) > MOST_WORK or not declared(model, train, units, sizes):
+                continue
+            if longer.makes_sense() and longer.infinite() <= subject.infinite() and longer.is_finite():
                 return sizes
     return None
-
-
-def _allowed(model: p.Instance, train: p.TrainProgram | None, sizes: Mapping[str, int], seed: int) -> bool:
-    units = [build(model, "inference"), *([build_train(train)] if train is not None else [])]
-    return allowed(model, train, units, sizes, seed) and checks.Subject(model, train, sizes, seed).is_finite()
 
 
 def at_length(subject: checks.Subject, loaded: Loaded, given: Mapping[str, int]) -> list[checks.Check]:

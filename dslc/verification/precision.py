@@ -114,6 +114,24 @@ def watching(kind: type[Interpreter], dtype: str, past: list[ir.Node]) -> type[I
     return Watching
 
 
+#: operations that divide by a matrix, and the condition number past which it is a singular one but for roundings
+DIVIDING, SINGULAR = ("solve", "inv", "logdet"), 1e12
+
+
+def solving(kind: type[Interpreter], singular: list[ir.Node]) -> type[Interpreter]:
+    """An interpreter that notes the nodes that divide by a matrix which is nearly singular."""
+
+    class Solving(kind):  # type: ignore[valid-type, misc]
+        def evaluate(self, node: ir.Node) -> Any:
+            if isinstance(node, ir.External) and node.op in DIVIDING:
+                matrix = self.done[id(node.args[0])]
+                finite = bool(np.isfinite(matrix).all())
+                singular.extend([] if finite and np.all(np.linalg.cond(matrix) < SINGULAR) else [node])
+            return super().evaluate(node)
+
+    return Solving
+
+
 def rounds(node: ir.Node) -> bool:
     """Whether a value is computed and not chosen: the largest of some numbers is one of them, and is found again."""
     match node:

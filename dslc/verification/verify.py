@@ -37,7 +37,8 @@ def reference_dtype(dtype: str) -> str:
 def choose_sizes(
     model: p.Instance, train: p.TrainProgram | None, given: Mapping[str, int], seed: int
 ) -> dict[str, int]:
-    """Small sizes at which all axes of the spec are whole and not empty, and the loss finite, if it is at some."""
+    """Small sizes at which all axes of the spec are whole and not empty; if there are some, with a finite loss and
+    matrices that can be divided by."""
     units = [build(model, "inference"), *([build_train(train)] if train is not None else [])]
     names = open_sizes(units)
     unknown = [n for n in given if n not in names]
@@ -50,7 +51,8 @@ def choose_sizes(
     for _ in range(ATTEMPTS):
         sizes = draw_sizes(names, given, rng)
         if sizes != possible and allowed(model, train, units, sizes, seed):
-            if checks.Subject(model, train, sizes, seed).is_finite():
+            subject = checks.Subject(model, train, sizes, seed)
+            if subject.is_finite() and subject.is_regular():
                 return sizes
             possible = possible or sizes
     if possible is not None:
@@ -89,7 +91,9 @@ def ragged_sizes(
             choices = [names, *alone] if length ** len(names) <= TOGETHER else alone
         for chosen in choices:
             sizes = {**dict.fromkeys(names, 2), **dict.fromkeys(chosen, length), **given}
-            if not allowed(model, train, units, sizes, seed):
+            if not (
+                allowed(model, train, units, sizes, seed) and checks.Subject(model, train, sizes, seed).is_regular()
+            ):
                 try:
                     sizes = choose_sizes(model, train, {**dict.fromkeys(chosen, length), **given}, seed)
                 except RunError:
@@ -141,7 +145,13 @@ def verify(
         if overflow := subject.overflow():
             rows.append(checks.Check(name, "all", None, checks.EXACT, overflow))
             continue
-        found = of_backend(subject, loaded, reference, optimizer)
+        try:
+            found = of_backend(subject, loaded, reference, optimizer)
+        except ValueError as reason:  # modules refuse matrices that have no inverse
+            if subject.is_regular():
+                raise
+            rows.append(checks.Check(name, "all", None, checks.EXACT, f"no solution at these sizes: {reason}"))
+            continue
         if given is not None and dtype == "f64" and all(check.ok for check in found):
             found += at_length(subject, loaded, given)
         rows += found

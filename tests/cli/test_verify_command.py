@@ -90,6 +90,33 @@ def test_a_spec_without_training_is_compared_too() -> None:
     assert set(found) == {"outputs", "arguments and results stay", "the same at a long size"}
 
 
+FITTED = """
+model fitted(X: f64[N, C], y: f64[N]) -> w: [C]:
+    A[i, j] = X[n, i] * X[n, j]
+    b[i] = X[n, i] * y[n]
+    w = solve(A, b)
+"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sizes_are_those_at_which_systems_have_a_solution(seed: int, tmp_path: Path) -> None:
+    """With fewer rows than columns the matrix is singular but for its roundings: nothing to compare."""
+    path = tmp_path / "fitted.dsl"
+    path.write_text(FITTED, encoding="utf-8")
+    done = run(path, "--seed", seed)
+    assert done.exit_code == 0, done.output
+    assert max(c["error"] for c in checks(path, "--seed", seed).values()) < 1e-9
+
+
+def test_a_long_size_is_one_at_which_the_formula_has_a_value(tmp_path: Path) -> None:
+    """A product of 200,000 numbers below 1 is 0 in floats, and its logarithm is not -inf."""
+    path = tmp_path / "likelihood.dsl"
+    path.write_text("model m(p: f64[N]) -> y: []:\n    y = log(prod[n](p[n]))\n", encoding="utf-8")
+    done = run(path)
+    assert done.exit_code == 0, done.output
+    assert "N=257" in checks(path)["the same at a long size"]["note"]
+
+
 def broken(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     """Modules that are compiled from now on are changed by a function before they are verified."""
 
