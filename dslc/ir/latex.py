@@ -126,7 +126,8 @@ class _Printer:
                 yield f"{indent}{self.value(node, ())} &= {_call('reshape', [self.value(node.of, ())]).text}"
             case ir.Part(of=ir.Along() | ir.External() as made):
                 arguments = [self.value(x, ()) for x in made.args]
-                yield f"{indent}{self.value(node, ())} &= {_call(made.op, arguments).text}"
+                which = f"_{{{node.number + 1}}}" if len(made.shapes) > 1 else ""
+                yield f"{indent}{self.value(node, ())} &= {_call(made.op, arguments).text}{which}"
 
     def scan(self, node: ir.Scan, depth: int) -> Iterator[str]:
         """The values before the first step, the range of the steps, and a line for each value of a step."""

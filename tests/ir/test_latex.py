@@ -162,6 +162,15 @@ def test_an_output_has_its_own_name(tmp_path: Path) -> None:
     assert lines(shown(path, "ir"))[-1] == r"\mathit{slope} = 2 \, \sin\left(x\right) \, \cos\left(x\right)"
 
 
+def test_two_results_of_an_operation_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "m.dsl"
+    path.write_text("model m(A: f64[2, 2]) -> (value: [2], vector: [2, 2]):\n    value, vector = eigh(A)\n")
+    assert lines(shown(path, "ir")) == [
+        r"\mathit{value} = \mathop{\mathrm{eigh}}\left(A\right)_{1}",
+        r"\mathit{vector} = \mathop{\mathrm{eigh}}\left(A\right)_{2}",
+    ]
+
+
 SCALED = """
 layer scaled(x: [N, K]) -> y: [N, K]:
     param a: [K] ~ ones
