@@ -130,8 +130,8 @@ def drawn_value(frame: Frame, node: t.Expr, declaration: ParamDecl) -> None:
     if not least <= len(arguments) <= most:
         expected = f"{least} to {most} arguments" if least != most else wording.count(least, "argument")
         deviation = arguments[1].value.span.text if callee.id == "normal" and len(arguments) == 2 else ""
-        help = f"its mean is 0; `normal({deviation})` tells the deviation" if deviation else None
-        frame.report(kinds.ARITY(Label(node.span), name=callee.id, expected=expected, found=len(arguments), help=help))
+        cure = f"its mean is 0; `normal({deviation})` tells the deviation" if deviation else None
+        frame.report(kinds.ARITY(Label(node.span), name=callee.id, expected=expected, found=len(arguments), help=cure))
         return
     declaration.initializer = callee.id
     scope = Scope(frame)
