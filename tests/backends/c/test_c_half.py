@@ -200,3 +200,55 @@ def test_c_programs_have_the_numbers_themselves(tmp_path: Path) -> None:
     (tmp_path / "m.dsl").write_text(MODELS["product"].replace("K", "bf16"), encoding="utf-8")
     header = compile_files(tmp_path / "m.dsl", "c")["m.h"]
     assert "const uint16_t *x;" in header and "uint16_t *z;" in header and "float *W;" in header
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_of_training_are_those_of_torch(kind: str, tmp_path: Path) -> None:
+    spec = """
+model m(x: K[N, 5]) -> y: K[N, 3]:
+    param W: [5, 3] ~ glorot
+    param b: [3] ~ zeros
+    h[n, o] = K(tanh(f32(x[n, i]) * W[i, o] + b[o]))
+    y[n, o] = K(2 * f32(h[n, o]) + 1)
+
+train m(x: K[N, 5], wanted: f32[N, 3]):
+    y = m(x)
+    minimize mean((f32(y) - wanted)^2)
+    using sgd(lr = 0.5)
+"""
+    (tmp_path / "m.dsl").write_text(spec.replace("K", kind), encoding="utf-8")
+    module = compile_module(tmp_path / "m.dsl", "c", "f32")
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(17, 5, generator=random).to(KINDS[kind])
+    wanted = torch.randn(17, 3, generator=random)
+    params = module.init(seed=0)
+    own = {k: torch.from_numpy(v.copy()).requires_grad_() for k, v in params.items()}
+    optimizer, opt = torch.optim.SGD(own.values(), lr=0.5), module.init_opt(params)
+    given = x.numpy() if kind == "f16" else x.float().numpy()
+    for _ in range(10):
+        h = torch.tanh(x.float() @ own["W"] + own["b"]).to(KINDS[kind])
+        y = (2 * h.float() + 1).to(KINDS[kind])
+        loss = (y.float() - wanted).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        module.train_step(params, opt, given, wanted.numpy())
+    apart = 2.0 ** (-10 if kind == "f16" else -7)  # one value that is rounded to the next number, among 51
+    np.testing.assert_allclose(opt["loss"], loss.item(), rtol=apart)
+    for name, value in params.items():
+        np.testing.assert_allclose(value, own[name].detach().numpy(), rtol=apart, atol=apart / 8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_out_of_range_are_infinite(kind: str, tmp_path: Path) -> None:
+    spec = (
+        "model m(x: f32[N], h: K[N]) -> (y: K[N], z: K[N]):\n    y[n] = K(x[n])\n    z[n] = K(f32(h[n]) * f32(h[n]))\n"
+    )
+    (tmp_path / "m.dsl").write_text(spec.replace("K", kind), encoding="utf-8")
+    module = compile_module(tmp_path / "m.dsl", "c", "f32")
+    x = torch.tensor([*EDGES, 1e-7, 6e-8, 2.9e-8, -1e-9, 70000, 1.0009766, 3.0e38])
+    h = torch.tensor([*EDGES, 256, 255.9, 1e-3, -300, 1e-4, 2e19, 1.5]).to(KINDS[kind])
+    found = module.forward({}, x.numpy(), h.numpy() if kind == "f16" else h.float().numpy())
+    wanted = {"y": x.to(KINDS[kind]), "z": (h.float() * h.float()).to(KINDS[kind])}
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(found[name].astype(np.float32), value.float().numpy())
