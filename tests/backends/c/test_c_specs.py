@@ -15,6 +15,9 @@ from cases import QUICK, SPECS, Case, Given
 ROUNDED = {"augmented", "mc_dropout", "flow"}
 #: eigenvectors, whose signs are free
 UNSIGNED = {"basis"}
+#: equations are solved, which NumPy does in double precision; C does it in single, as torch does: errors are larger by
+#: as much as those equations are ill-conditioned, at 130 examples
+SOLVED = {"implicit"}
 Arrays = dict[str, Any]
 #: what is done with a C module before it is called
 Prepare = Callable[[ModuleType, Path], Any]
@@ -66,7 +69,7 @@ def agrees(path: str, dtype: str, size: int, prepare: Prepare = as_it_is) -> Non
             if dtype == "f64":
                 allowed = 1e-5 if case.path.stem in ROUNDED else 1e-9
             else:
-                allowed = 8 * worst + 1e-6
+                allowed = (64 if case.path.stem in SOLVED else 8) * worst + 1e-6
             off = distance(found[name], wanted)
             assert off <= allowed, f"{name} is off by {off:.2g} of its size, {allowed:.2g} are allowed"
 
