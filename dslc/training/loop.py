@@ -116,6 +116,8 @@ class Training:
 
     def reason(self) -> str:
         """Why to stop early; empty to go on."""
+        if not self.settings.rules.early:
+            return ""
         losses = [entry.training["loss"] for entry in self.history if "loss" in entry.training]
         validation = [entry.validation for entry in self.history]
         return self.settings.rules.reason(losses, validation, self.run.moved) or ""

@@ -68,6 +68,11 @@ class Rules:
     min_change: float | None = None
     watched: Watched = Watched()
 
+    @property
+    def early(self) -> bool:
+        """Whether there is a rule at all."""
+        return any(x is not None for x in (self.patience, self.plateau, self.min_step, self.min_change))
+
     def reason(
         self, losses: Sequence[float], validation: Sequence[Mapping[str, float]], moved: float | None
     ) -> str | None:
