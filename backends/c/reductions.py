@@ -8,6 +8,7 @@ from dslc.backends.c.kernel import Kernel
 from dslc.backends.c.text import bare, factor
 
 from dslc.ir import nodes as ir
+from dslc.ops.table import COSTLY
 from dslc.sizes import Size
 
 
@@ -75,12 +76,16 @@ class Sides:
     def begin(self) -> list[str]:
         """The numbers, before all loops."""
         ctype = self.kernel.types.of(self.nodes[0].dtype)
-        lines = [f"{ctype} {x}[SIDE{self.kind}] __attribute__((aligned(64)));" for x in self.sides]
-        lines += [f"{ctype} {x}[SIDE{self.kind}] __attribute__((aligned(64))) = {{0}};" for x in self.nans if x]
-        starts = " ".join(
-            f"{x}[{self.lane}] = {neutral(n, self.kernel)};" for x, n in zip(self.sides, self.nodes, strict=True)
-        )
-        return [*lines, f"for (long {self.lane} = 0; {self.lane} < SIDE{self.kind}; {self.lane}++) {{ {starts} }}"]
+        starts = [neutral(x, self.kernel) for x in self.nodes]
+        zeros = [x for x, start in zip(self.sides, starts, strict=True) if start == "0"] + [x for x in self.nans if x]
+        others = [(x, start) for x, start in zip(self.sides, starts, strict=True) if start != "0"]
+        lines = [f"{ctype} {x}[SIDE{self.kind}] __attribute__((aligned(64))) = {{0}};" for x in zeros]
+        for x, start in others:
+            lines.append(f"{ctype} {x}[SIDE{self.kind}] __attribute__((aligned(64)));")
+            lines.append(
+                f"for (long {self.lane} = 0; {self.lane} < SIDE{self.kind}; {self.lane}++) {x}[{self.lane}] = {start};"
+            )
+        return lines
 
     def taken(self, k: int, text: str) -> list[str]:
         """The statements that take in one more value."""
@@ -99,12 +104,18 @@ class Sides:
         """The innermost loop: whole sides, then the rest."""
         kernel, side, extent = self.kernel, f"SIDE{self.kind}", factor(self.kernel.size(size))
         first = kernel.names.fresh("first")
+        at = f"{first} + {self.lane}"
+        if costly(self.nodes) and not (isinstance(size, int) and size % WIDEST == 0):
+            kernel.open(f"for (long {first} = 0; {first} < {extent}; {first} += {side}) {{")
+            self.once(f"min_size({extent} - {first}, {side})", at, name, lines)
+            kernel.close()
+            return
         kernel.open(f"for (long {first} = 0; {first} + {side} <= {extent}; {first} += {side}) {{")
-        self.once(side, f"{first} + {self.lane}", name, lines)
+        self.once(side, at, name, lines)
         kernel.close()
         if not isinstance(size, int) or size % WIDEST:
             kernel.line(f"const long {first} = {extent} / {side} * {side};")
-            self.once(f"{extent} - {first}", f"{first} + {self.lane}", name, lines)
+            self.once(f"{extent} - {first}", at, name, lines)
         else:
             kernel.names.taken.discard(first)
         kernel.names.taken.discard(self.lane)
@@ -125,6 +136,11 @@ class Sides:
             ctype = self.kernel.types.of(node.dtype)
             lines.append(f"const {ctype} {target} = {node.op}_of{self.kind}({side}{more});")
         return lines
+
+
+def costly(nodes: Sequence[ir.Comp]) -> bool:
+    """Is a formula so long that it need not wait for sums, and is not worth writing twice?"""
+    return any(isinstance(s, ir.Op) and s.name in COSTLY for x in nodes for s in ir.scalars(x.body))
 
 
 #: how numbers side by side take in a value
