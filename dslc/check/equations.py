@@ -59,7 +59,8 @@ def left_side(scope: Scope, target: t.Target, value: t.Expr) -> list[Axis] | Non
             case t.Rest():
                 axis = Axis("rest", item.span, ((REST, item.span),))
             case _:
-                help = "the left side names the axes of the result; to write into places, use `+=`"
+                help = "the left side names the axes of the result, one of a single entry as `c: 1`; "
+                help += "to write into places, use `+=`"
                 steps = [s for s in frame.scans for n in item.walk() if isinstance(n, t.Name) and n.id == s.node.name]
                 if steps:
                     name, before = steps[0].node.name, "+1" if steps[0].node.reversed else "-1"

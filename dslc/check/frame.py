@@ -14,6 +14,7 @@ from dslc.diagnostics import kinds
 from dslc.diagnostics.report import MAX_SHOWN, Diagnostic, Label, Reporter
 from dslc.ops.table import BUILTIN_NAMES, CONSTANTS, INITIALIZERS
 from dslc.resolve.files import Callable_, File, did_you_mean
+from dslc.resolve.foreign import FOREIGN
 from dslc.sizes import Facts, Size, show, symbol
 from dslc.source import NOWHERE, Span
 from dslc.syntax import tree as t
@@ -247,6 +248,8 @@ class Frame:
             return
         if name in INITIALIZERS and name not in BUILTIN_NAMES:
             help: str | None = f"`{name}` is an initialiser; write it after `~` in a `param`"
+        elif name in FOREIGN:
+            help = FOREIGN[name]
         else:
             known = {*self.names, *self.file.known_names(), *BUILTIN_NAMES}
             # looking for near names takes long, and nobody reads so many messages

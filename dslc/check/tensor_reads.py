@@ -284,6 +284,8 @@ def report_slice(
         how = f"does not fit into its axis of size {shown}"
         if facts.nonnegative(tidy(-low - 1)):
             help = f"write `{frame.show(tidy(size + low))}:{frame.show(high)}`; positions do not count from the end"
+        elif facts.nonnegative(tidy(-high - 1)):
+            help = f"write `{frame.show(low)}:{frame.show(tidy(size + high))}`; positions do not count from the end"
         elif facts.nonnegative(tidy(high - size - 1)):
             help = f"a slice ends at {shown} at most"
         else:

@@ -10,6 +10,7 @@ from test_golden_errors import CASES, EXAMPLE_SPECS
 
 from dslc.diagnostics.report import Diagnostic
 from dslc.frontend import check_text
+from dslc.resolve.foreign import FOREIGN
 from dslc.source import Span
 
 HEADER = re.compile(r"^(?:fn|layer|model|train)\b[^\n]*?(?:\([^:]*?\n\))?[^\n]*:$", re.MULTILINE)
@@ -226,3 +227,19 @@ def test_the_best_by_number_are_told_with_their_own_index() -> None:
     errors = check_text(text.format("v, w = top_k[k](x, 2)")).errors
     assert ("E0333", "write the old and the new index: `top_k[k -> j: 2](...)`") in [(e.code, e.help) for e in errors]
     assert not check_text(text.format("v[n, j], w[n, j] = top_k[k -> j: 2](x[n, k])")).errors
+
+
+#: what the equations that stand in these helps are about
+ABOUT = {
+    "dense": "x: [N, K]", "conv2d": "x: [N, 8, 8, C]", "(h w)": "x: [N, H, W]", "y[k, n]": "x: [N, K]",
+    "W[": "x: [N, K], W: [K, O]", "concat": "a: [N], b: [M]", "wrap": "a: [N]", "x[t, s]": "x: [T, S]", "": "x: [N]",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_names_of_other_frameworks_lead_to_what_can_be_written(name: str) -> None:
+    unknown = check_text(f"layer f(x: [N, K]) -> y:\n    y = {name}(x)\n").errors
+    assert [(e.code, e.help) for e in unknown] == [("E0201", FOREIGN[name])]
+    (line,) = re.findall(r"`([^`]+ = [^`]+)`", FOREIGN[name])
+    formals = next(about for word, about in ABOUT.items() if word in line)
+    assert not check_text(f"layer f({formals}) -> y:\n    {line}\n").errors
