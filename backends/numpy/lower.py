@@ -135,6 +135,10 @@ class Uses:
             self.users.setdefault(a, {})[node] = None
 
 
+#: an array of windows, and which of its axes are the rows of a matrix, and which its columns
+Rows = tuple[str, tuple[int, ...], tuple[int, ...]]
+
+
 @dataclass
 class Formulas:
     """Parts of formulas that have a name of their own, where a scope is written."""
@@ -144,7 +148,7 @@ class Formulas:
     #: those that are written, by their sizes
     shared: dict[tuple[ir.Scalar, tuple[Size, ...]], Text] = field(default_factory=dict)
     #: windows that lie side by side as a matrix already
-    windows: dict[object, str] = field(default_factory=dict)
+    windows: dict[tuple[ir.Node, Rows], str] = field(default_factory=dict)
 
 
 @dataclass
@@ -341,17 +345,24 @@ class Lowering:
                     stack += ir.arguments(x)
         return found
 
-    def side_by_side(self, read: ir.Read, code: str) -> str:
+    def side_by_side(self, read: ir.Read, key: Rows, code: str) -> str:
         """Windows as the rows of a matrix: a copy, made once for a convolution and its gradient."""
-        key = read.tensor, read.places, code
-        known = self.formulas.windows.get(key)
-        if known is None:
-            target, span = self.writing
-            of = self.names.get(read.tensor, "")
-            of = of if of.isidentifier() else self.wish(read.tensor)
-            known = self.formulas.windows[key] = self.fresh(f"{of}_windows", f"{of}_windows_for_{target}")
-            self.line(f"{known} = {code}", "", span)
-        return known
+        known = self.beside_already(read, key)
+        if known:
+            return known
+        target, span = self.writing
+        of = self.names.get(read.tensor, "")
+        of = of if of.isidentifier() else self.wish(read.tensor)
+        name = self.formulas.windows[read.tensor, key] = self.fresh(f"{of}_windows", f"{of}_windows_for_{target}")
+        self.line(f"{name} = {code}", "", span)
+        return name
+
+    def beside_already(self, read: ir.Read, key: Rows) -> str:
+        """The matrix that has these windows as its rows, or as its columns; nothing if there is none."""
+        windows, rows, columns = key
+        known = self.formulas.windows.get((read.tensor, key), "")
+        turned = self.formulas.windows.get((read.tensor, (windows, columns, rows)), "")
+        return known or (f"{turned}.T" if turned else "")
 
     def empty(self, shape: tuple[Size, ...], dtype: str) -> str:
         """Memory for a value that is filled piece by piece."""

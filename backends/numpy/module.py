@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 from dslc.backends.numpy.arguments import prepare
 from dslc.backends.numpy.function import LONGEST_LINE, Function, ModuleText
 from dslc.backends.numpy.manifest import manifest, manifest_entry
-from dslc.backends.numpy.names import HELPERS, argument
+from dslc.backends.numpy.names import HELPERS, SINGLE, argument
 from dslc.backends.numpy.optimizer import optimizer_functions
 from dslc.backends.numpy.parameters import init_function, one_of, parameter_table
 from dslc.backends.numpy.passes import prepared
@@ -52,7 +53,8 @@ def generate(program: Program, source: str, dtype: str = "f32") -> str:
     save = save if text.half else save.replace("FLOAT", "DTYPE")  # states are never kept in 16 bits
     blocks = [tables, init, *functions, save, manifest(costs)]
     called = {name for name in HELPERS if any(f"{name}(" in block for block in blocks)}
-    blocks += ["# ---- what the functions above are made of ----", *helper_texts(text.used | called)]
+    short = SINGLE if text.dtype == "np.float32" and not any("np.float64" in block for block in blocks) else {}
+    blocks += ["# ---- what the functions above are made of ----", *helper_texts(text.used | called, short)]
     body = folded_text("\n\n\n".join(b.strip("\n") for b in blocks), LONGEST_LINE)
     standard = [f"import {name}" for name in sorted({*FILE_IMPORTS, *(["math"] if "math." in body else [])})]
     title = docstring(f"{text.name}, compiled by dslc from {source}: needs numpy alone.")
@@ -69,14 +71,14 @@ def lean(program: Lowered) -> Lowered:
     return replace(program, outputs=dict(zip(program.outputs, roots, strict=True)))
 
 
-def helper_texts(used: set[str]) -> list[str]:
-    """The sources of the functions that a module uses, and of those that they use."""
+def helper_texts(used: set[str], short: Mapping[str, str] = {}) -> list[str]:
+    """The sources of the functions that a module uses, and of those that they use; `short` forms come first."""
     found: dict[str, str] = {}
     stack = sorted(used)
     while stack:
         name = stack.pop()
         if name not in found:
-            found[name] = HELPERS[name]
+            found[name] = short.get(name, HELPERS[name])
             words = set(re.findall(r"\w+", re.sub(r'"""[^"]*"""|#.*', "", found[name])))
             stack += [x for x in HELPERS if x != name and x in words]
     return [found[name] for name in HELPERS if name in found]

@@ -21,6 +21,9 @@ def _definitions(file: str) -> dict[str, str]:
 #: functions and constants that a module may contain, by name
 HELPERS = _definitions("runtime.py")
 
+#: shorter ones of the same names, for modules that have no float64
+SINGLE = {x: HELPERS.pop(f"{x}_single").replace(f"{x}_single", x) for x in ("normal_cdf",)}
+
 #: what functions of a module read or write that is no value of the spec, so that no value is called so
 TAKEN = frozenset({
     "np", "math", "sliding_window_view", "seed", "params", "state", "states", "grads", "forward",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from dslc.backends.numpy.body import Body, is_plain
 from dslc.backends.numpy.text import (
@@ -23,6 +24,9 @@ from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, Form, keep
 from dslc.passes.products import split
 from dslc.sizes import tidy
+
+if TYPE_CHECKING:
+    from dslc.backends.numpy.lower import Rows
 
 
 def layout(node: ir.Comp) -> list[int]:
@@ -239,6 +243,10 @@ class Sums(Body):
 
     def matrix(self, x: Text, batch: list[int], first: list[int], second: list[int]) -> Text:
         """An array as a stack of matrices with grouped rows and columns."""
+        if x.windows is not None and not batch:
+            known = self.lowering.beside_already(x.windows, self.rows(x, first, second))
+            if known:
+                return Text(known, (), ATOM)
         source, given = x.raw or (x.at(ATOM), x.axes)
         code = atom_code(source)
         flip = ".T" if not batch else ".swapaxes(-1, -2)"
@@ -268,7 +276,12 @@ class Sums(Body):
         made = f"{code}.reshape({', '.join(sizes)})"
         if x.windows is None or batch:
             return made
-        return self.lowering.side_by_side(x.windows, made)
+        return self.lowering.side_by_side(x.windows, self.rows(x, first, second), made)
+
+    def rows(self, x: Text, first: list[int], second: list[int]) -> Rows:
+        """What tells matrices of windows apart."""
+        windows, axes = x.raw or (x.code, x.axes)
+        return windows, tuple(map(axes.index, first)), tuple(map(axes.index, second))
 
 
 def _number(sizes: list[str]) -> bool:
