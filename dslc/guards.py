@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dslc.builder.build import Unit
 from dslc.check import program as p
 from dslc.quoting import quoted
-from dslc.sizes import Size, Symbol, show
+from dslc.sizes import Facts, Size, Symbol, show
+
+
+def symbols(unit: Unit, size_name: Callable[[str], str], argument: Callable[[str], str]) -> dict[str, tuple[str, int]]:
+    """Where each symbolic size can be read off, as the module calls them: input and axis."""
+    found: dict[str, tuple[str, int]] = {}
+    for name, x in unit.inputs.items():
+        for axis, size in enumerate(x.shape if x.role == "input" else ()):
+            if isinstance(size, Symbol):
+                found.setdefault(size_name(size.name), (argument(name), axis))
+    return found
 
 
 def agreement(unit: Unit, code: Callable[[Size], str], argument: Callable[[str], str] = str) -> list[str]:
@@ -56,6 +66,20 @@ def fitting(unit: Unit, has_states: bool, state_dtype: str) -> list[str]:
     """Lines that compare parameters and states with the tables of the module: names, shapes, dtypes."""
     lines = ["fitting(params, PARAMS, DTYPE)"] if unit.params else []
     return [*lines, f"fitting(state, STATE, {state_dtype})"] if has_states else lines
+
+
+def known_sizes(unit: Unit, where: Sequence[p.SizeCondition]) -> Facts:
+    """What holds of sizes once `needs` has been checked."""
+    known = {s.name for x in unit.inputs.values() if x.role == "input" for s in x.shape if isinstance(s, Symbol)}
+    facts = Facts()
+    for condition in where:
+        left, right = condition.left, condition.right
+        free = {s.name for x in (left, right) if not isinstance(x, int) for s in x.free_symbols}
+        if free <= known and condition.op in ("<", "<="):
+            facts.assume_nonnegative(right - left - (condition.op == "<"))
+        if free <= known and condition.op in (">", ">="):
+            facts.assume_nonnegative(left - right - (condition.op == ">"))
+    return facts
 
 
 #: what a comparison of whole numbers is where it does not hold

@@ -63,7 +63,10 @@ def _show(e: Size, level: int) -> str:
     if len(e.terms) == 1:
         return _show(e, level)
     text = ""
-    for monomial, c in sorted(e.terms.items(), key=lambda term: _place(*term)):
+    terms = sorted(e.terms.items(), key=lambda term: _place(*term))
+    if terms[0][1] < 0 < terms[-1][1]:  # 64 - T
+        terms.insert(0, terms.pop())
+    for monomial, c in terms:
         if text:
             text += f" - {_show_term(monomial, -c, 1)}" if c < 0 else f" + {_show_term(monomial, c, 1)}"
         else:
@@ -135,7 +138,8 @@ def _show_factored(e: Size) -> str:
 
 
 def _place(monomial: Monomial, c: Number) -> tuple[bool, bool, str]:
-    """Where a term stands in a sum: numbers last, negative terms after positive ones, else by its text."""
+    """Where a term stands in a sum: numbers last (first if all else is negative), negative terms after positive
+    ones, then by its text."""
     above, below = [str(abs(c.numerator))] if abs(c.numerator) != 1 else [], [str(c.denominator)][c.denominator == 1 :]
     for a, k in sorted(monomial, key=lambda factor: power_order(factor[0], 1)):
         text = a.name if not a.args else f"{a.name}({', '.join(map(show, a.args))})"

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 def _printer() -> Printer:
     from dslc.backends.c.files import generate, kernels, module_files
     from dslc.backends.c.outline import fused, memory
-    from dslc.backends.c.text import CannotLower
 
-    return Printer(generate, CannotLower, fused, kernels, memory, module_files)
+    return Printer(generate, fused=fused, kernels=kernels, memory=memory, files=module_files)
 
 
 def _arrays() -> Arrays:

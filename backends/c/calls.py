@@ -9,7 +9,8 @@ from dslc.backends.c.indices import LETTERS
 from dslc.backends.c.kernel import Kernel
 from dslc.backends.c.reductions import combined, neutral
 from dslc.backends.c.region import COLUMNS
-from dslc.backends.c.text import CannotLower, factor
+from dslc.backends.c.text import factor
+from dslc.backends.record import CannotLower
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import plain_variable

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dslc.backends.c.interface import Entry, Field, Interface
-from dslc.backends.numpy.arguments import checked, symbols
+from dslc.backends.numpy.arguments import checked
 from dslc.backends.numpy.function import ModuleText, used
 from dslc.backends.numpy.names import OWN, argument
 from dslc.backends.numpy.optimizer import hyperparameters
@@ -17,7 +17,7 @@ from dslc.backends.numpy.text import shape_code, size_code
 from dslc import program as built
 from dslc.builder.unit import Unit
 from dslc.emitted import Fault
-from dslc.guards import fitting, promises
+from dslc.guards import fitting, promises, symbols
 from dslc.ir.namespace import identifier
 from dslc.pipeline import GRADIENT, Lowered
 from dslc.program import Program
@@ -101,7 +101,7 @@ def layout(entry: Entry) -> str:
 def prepared(shell: Shell, entry: Entry, made: built.Entry, lowered: Lowered, first: Sequence[str] = ()) -> Call:
     """The checks before a call, as a module of NumPy makes them, and what is handed over."""
     unit = lowered.unit
-    where = symbols(unit)
+    where = symbols(unit, argument, argument)
     inputs = [(n, x) for n, x in unit.inputs.items() if x.role == "input"]
     states = any(x.role == "state" for x in unit.inputs.values())
     names = Names({*where, *first, "params", "state", "seed", *(argument(n) for n, _ in inputs)})

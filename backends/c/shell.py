@@ -21,17 +21,17 @@ from dslc.backends.c.functions import (
 from dslc.backends.c.interface import ADJOINTS, Field, Interface, adjoints_macro
 from dslc.backends.c.step_functions import step_functions
 from dslc.backends.c.torch_module import module_parts
-from dslc.backends.numpy.arguments import symbols
 from dslc.backends.numpy.function import ModuleText
 from dslc.backends.numpy.manifest import manifest, manifest_entry
 from dslc.backends.numpy.module import FLOATS, helper_texts
-from dslc.backends.numpy.names import HELPERS
+from dslc.backends.numpy.names import HELPERS, argument
 from dslc.backends.numpy.optimizer import LOSS_AND_GRAD, hyperparameters, init_opt
 from dslc.backends.numpy.parameters import init_function, parameter_table
 from dslc.backends.numpy.weights import FILES, SAVE, SAVE_WITH_STATE, STORED
 
 from dslc.builder.tables import LOOPS, layer_path
 from dslc.builder.unit import Unit
+from dslc.guards import symbols
 from dslc.ir.interning import within
 from dslc.long_lines import folded_text
 from dslc.program import Program
@@ -157,7 +157,7 @@ def hidden_names(program: Program, interface: Interface) -> set[str]:
     taken: set[str] = set()
     for entry in entries:
         with entry.open() as lowered:
-            taken |= {*lowered.unit.inputs, *symbols(lowered.unit)}
+            taken |= {*lowered.unit.inputs, *symbols(lowered.unit, argument, argument)}
     return taken & (GLOBALS | {f"c_{x.name}" for x in interface.entries})
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from dslc.backends.c.checks import Promises
 from dslc.backends.c.entry import History
 from dslc.backends.c.interface import Field
-from dslc.backends.c.text import HALVES, CannotLower, Names, Types
+from dslc.backends.c.text import HALVES, Names, Types
+from dslc.backends.record import CannotLower
 
 from dslc.check import program as p
 from dslc.incremental.cache import Slot, layers

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dslc.backends.c.brackets import plain
-from dslc.backends.record import CannotLower as CannotLower
 
 from dslc.ir import nodes as ir
 from dslc.polynomials import Function, Polynomial, Symbol

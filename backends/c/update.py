@@ -7,7 +7,8 @@ from dslc.backends.c.entry import EntryText
 from dslc.backends.c.formula import Formula
 from dslc.backends.c.interface import Entry, Field, Table
 from dslc.backends.c.kernel import Kernel
-from dslc.backends.c.text import CannotLower, Names, Types, bare, broken
+from dslc.backends.c.text import Names, Types, bare, broken
+from dslc.backends.record import CannotLower
 
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir

@@ -6,30 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dslc.backends.numpy.function import ModuleText
-from dslc.backends.numpy.names import argument
+from dslc.backends.numpy.names import OWN, argument
 from dslc.backends.numpy.parameters import one_of
 from dslc.backends.numpy.statement import Lowering
 from dslc.backends.numpy.text import DTYPES, size_code
 
 from dslc.builder.build import Unit
-from dslc.guards import fitting, promises
+from dslc.guards import fitting, known_sizes, promises, symbols
 from dslc.ir import nodes as ir
+from dslc.ir.interning import table
 from dslc.passes.transform import everything
 from dslc.pipeline import Lowered
 from dslc.program import Entry
 from dslc.quoting import quoted
-from dslc.sizes import Symbol, show
-
-
-def symbols(unit: Unit) -> dict[str, tuple[str, int]]:
-    """Where each symbolic size can be read off, as the module calls them: input and axis."""
-    found: dict[str, tuple[str, int]] = {}
-    for name, node in unit.inputs.items():
-        if node.role == "input":
-            for axis, size in enumerate(node.shape):
-                if isinstance(size, Symbol):
-                    found.setdefault(argument(size.name), (argument(name), axis))
-    return found
+from dslc.size_names import SizeNames, told_apart
+from dslc.sizes import Polynomial, Symbol, show
 
 
 @dataclass
@@ -44,16 +35,18 @@ class Prepared:
 def prepare(text: ModuleText, entry: Entry, program: Lowered) -> Prepared:
     unit, roots = program.unit, list(program.outputs.values())
     low = Lowering(text.dtype)
-    where = symbols(unit)
+    where = symbols(unit, argument, argument)
     inputs = [(n, x) for n, x in unit.inputs.items() if x.role == "input"]
     states = [(n, x) for n, x in unit.inputs.items() if x.role == "state"]
     arguments = ["params", *(argument(n) for n, _ in inputs)]
     low.taken |= {*where, *arguments}
+    low.facts = known_sizes(unit, entry.instance.where)
     prologue = fitting(unit, bool(states), "FLOAT" if text.half else "DTYPE")
     for name, node in inputs:
         low.names[node] = argument(name)
         prologue.append(f"{argument(name)} = {checked(text, low, name, node)}")
     prologue += [f"{symbol} = {name}.shape[{axis}]" for symbol, (name, axis) in where.items()]
+    prologue += name_sizes(low, unit)
     prologue += promises(unit, entry.instance, size_code, argument)
     if states:
         arguments.append("state")
@@ -63,6 +56,19 @@ def prepare(text: ModuleText, entry: Entry, program: Lowered) -> Prepared:
     prologue += widened(text, roots)
     bind_params(low, unit, roots)
     return Prepared(low, arguments, prologue)
+
+
+def name_sizes(low: Lowering, unit: Unit) -> list[str]:
+    """Lines that compute the sizes that the spec names; from here on the function says them by these names."""
+    names = table().size_names = SizeNames()
+    known = {s.name for x in unit.inputs.values() if x.role == "input" for s in x.shape if isinstance(s, Symbol)}
+    lines: list[str] = []
+    for name, size in told_apart(unit.sizes, known, low.taken | known | OWN):
+        lines.append(f"{name} = {size_code(size)}")
+        low.taken.add(name)
+        assert isinstance(size, Polynomial)
+        names.add(name, size)
+    return lines
 
 
 def checked(text: ModuleText, low: Lowering, name: str, node: ir.Input) -> str:

@@ -13,11 +13,9 @@ if TYPE_CHECKING:
 def _printer() -> Printer:
     from dslc.backends.numpy.module import generate
     from dslc.backends.numpy.schedule import lifetimes, shown
-    from dslc.backends.numpy.text import CannotLower
 
     return Printer(
         generate,
-        CannotLower,
         fused=lambda roots, dtype: shown(roots),
         memory=lambda roots, slopes, dtype: lifetimes(roots, slopes),
     )

@@ -17,7 +17,6 @@ from dslc.backends.numpy.text import (
     POWER,
     TIMES,
     UNARY,
-    CannotLower,
     Text,
     atom,
     atom_code,
@@ -28,6 +27,7 @@ from dslc.backends.numpy.text import (
     transposed,
 )  # fmt: skip
 from dslc.backends.numpy.views import padded, slice_code, sliding
+from dslc.backends.record import CannotLower
 
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import is_zero
@@ -175,6 +175,8 @@ class Body:
         if s.name == "+" and (joined := self.joined(s)) is not None:
             return joined
         parts, axes = self.align(args)
+        if s.name == "/" and not axes and isinstance(s.args[1], ir.SizeOf):  # 2 / 64, not 0.03125
+            return Text(f"{parts[0].at(TIMES)} / {parts[1].at(UNARY)}", axes, TIMES)
         if s.name in INFIX:
             return self.infix(s.name, parts, axes)
         match s.name:
@@ -323,7 +325,7 @@ class Body:
             return replace(self.arranged(*found), windows=s)
         cuts: dict[int, str] = {}
         if fill is not None:
-            code, cuts = padded(s, self.sizes, base, fill)
+            code, cuts = padded(s, self.sizes, base, fill, low.facts)
         items: list[str] = []
         order: list[int] = []
         for axis in reversed(range(len(s.places))):

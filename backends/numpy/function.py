@@ -35,7 +35,7 @@ class Function:
 
 
 #: a line that names a size or an entry of a table
-NAMING = re.compile(r" *(\w+) = (?:\w+\.shape\[\d+\]|\w+\[\"[^\"]*\"\].*|[a-z_]+)")
+NAMING = re.compile(r" *(\w+) = (?:\w+\.shape\[\d+\]|\w+\[\"[^\"]*\"\].*|[a-z_]+|(?P<size>[\w +*/(),-]+))")
 
 
 #: a text in quotes
@@ -50,9 +50,11 @@ def _read_in(text: re.Match[str]) -> str:
 def used(prologue: list[str], lines: Sequence[str]) -> list[str]:
     """The first lines of a function without those that name what no other line speaks of."""
     while True:
-        code = [x.split("  # ")[0] for x in (*prologue, *lines) if not x.lstrip().startswith("#")]
-        words = [set(re.findall(r"\w+", QUOTED.sub(_read_in, x))) for x in code]
-        dead = [x for x in prologue if (m := NAMING.fullmatch(x)) and sum(m[1] in w for w in words) < 2]
+        whole = [x for x in (*prologue, *lines) if not x.lstrip().startswith("#")]
+        code = [x.split("  # ")[0] for x in whole]
+        words, told = ([set(re.findall(r"\w+", QUOTED.sub(_read_in, x))) for x in texts] for texts in (code, whole))
+        named = [(x, m) for x in prologue if (m := NAMING.fullmatch(x))]
+        dead = [x for x, m in named if sum(m[1] in w for w in (told if m["size"] else words)) < 2]
         if not dead:
             return prologue
         prologue = [x for x in prologue if x not in dead]

@@ -70,6 +70,23 @@ def late(order: Sequence[ir.Node]) -> list[ir.Node]:
     return out
 
 
+def gradients_early(order: Sequence[ir.Node], node: ir.Scan) -> list[ir.Node]:
+    """The same nodes with each value that only leaves the loop right after the last one of the others that it needs:
+    the gradient by a weight stands beside that by the value which the weight is multiplied with."""
+    read = {a for x in order for a in ir.arguments(x)}
+    leaving = [x for x in dict.fromkeys(node.results) if x not in read and x not in node.carries]
+    others = ir.schedule((*node.carries, *(x for x in node.results if x not in leaving)))
+    place = {x: k for k, x in enumerate(x for x in order if x in set(others))}
+    after: dict[int, list[ir.Node]] = {}
+    for x in leaving:
+        after.setdefault(max((place.get(y, -1) for y in ir.schedule((x,))), default=-1), []).append(x)
+    own, out = set(order), dict[ir.Node, None]()
+    for k, x in enumerate((None, *place), -1):
+        for y in (*([] if x is None else [x]), *after.get(k, ())):
+            out.update(dict.fromkeys(z for z in ir.schedule((y,)) if z in own))
+    return list(out)
+
+
 def head(low: Lowering, node: ir.Scan, step: str) -> None:
     """The first line of a loop."""
     length = size_code(node.length)
@@ -105,7 +122,7 @@ def layers(low: Lowering, node: ir.Scan) -> None:
         if a in state.kept and a not in state.slices:  # else a loop around this one has taken it
             take(low, node, a, step)
     fetch(low, node, inner, step)
-    order, _ = beside(late(inner) if node.reverse else inner)
+    order, _ = beside(late(gradients_early(inner, node)) if node.reverse else inner)
     bundled = [k for k in range(len(node.results)) if parts.get(k) in state.kept and k not in stacked]
     hooks: dict[ir.Node, Callable[[], None]] = {}
     carried_on = named_as_before(low, node, order, bundled)

@@ -24,7 +24,7 @@ from dslc.ir.namespace import slope_of_mean
 from dslc.ir.naming import name_lines
 from dslc.ops.table import COSTLY
 from dslc.passes.products import split
-from dslc.sizes import Size
+from dslc.sizes import Facts, Size
 from dslc.source import Span
 
 
@@ -242,6 +242,8 @@ class Lowering:
     steps: dict[int, str] = field(default_factory=dict)
     #: the texts of the values of a node with several of them
     several: dict[ir.Node, list[str]] = field(default_factory=dict)
+    #: what is known of the sizes of inputs
+    facts: Facts = field(default_factory=Facts)
     #: what the forward pass needs, where there is a gradient; and has that begun?
     forward: set[ir.Node] | None = None
     turned: bool = False

@@ -111,7 +111,7 @@ def gradient_function(text: ModuleText, entry: Entry, given: Lowered) -> Functio
     for q, x in reversed(grads.items()):  # what is only a gradient has no other name
         if q not in unit.layers and isinstance(x, ir.Comp | ir.Scatter) and x not in needed and owners(x) == {x}:
             low.given[x] = f'grads["{q}"]'
-    low.run([*values.values(), *states.values()], list(grads.values()))
+    low.run([*values.values(), *states.values()], list(reversed(grads.values())))  # the last layer comes first
     if not low.turned:
         low.line("grads = {}")
     text.used |= low.used

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from dslc.backends.numpy.names import argument
 
 from dslc.ir import nodes as ir
+from dslc.ir.interning import table
 from dslc.sizes import Polynomial, Size, show, tidy
-from dslc.source import NOWHERE
 
 ATOM, POWER, UNARY, TIMES, PLUS, COMPARE = 9, 8, 7, 6, 5, 4
 
@@ -21,15 +21,6 @@ DTYPES = {"f16": "np.float32", "bf16": "np.float32", "f32": "np.float32", "f64":
 
 #: what results of these dtypes are returned in; they are computed with as above
 RESULTS = {"i32": "np.int32", "f16": "np.float16", "bf16": "np.float32"}
-
-
-class CannotLower(Exception):
-    """Something that this backend cannot do; the caller shows the spec line."""
-
-    def __init__(self, what: str, node: ir.Node):
-        self.what = what
-        self.span = getattr(node, "span", NOWHERE)
-        super().__init__(what)
 
 
 @dataclass(frozen=True)
@@ -64,14 +55,15 @@ Extent = Size | tuple[Size, ...]
 
 
 def size_code(size: Extent) -> str:
-    """A size as Python: exact quotients are whole-number divisions. A product of sums is not multiplied out.
+    """A size as Python, by the names that the spec has: exact quotients are whole-number divisions. A product of sums
+    is not multiplied out.
 
     >>> from dslc.sizes import symbol
     >>> N, T = symbol("N"), symbol("T"); size_code((N, T)), size_code((N, T - 1))
     ('N*T', 'N * (T - 1)')
     """
     if isinstance(size, tuple):
-        whole = tidy(math.prod(size))
+        whole = tidy(math.prod(map(named, size)))
         if isinstance(whole, Polynomial) and len(whole.terms) > 1:
             return " * ".join(atom(size_code(s)) for s in size)
         size = whole
@@ -80,7 +72,13 @@ def size_code(size: Extent) -> str:
 
 def float_code(size: Size) -> str:
     """A size as Python, with quotients of floats."""
-    return re.sub(r"\b[A-Za-z_]\w*\b(?!\()", lambda m: argument(m[0]), show(size).replace("^", "**"))
+    return re.sub(r"\b[A-Za-z_]\w*\b(?!\()", lambda m: argument(m[0]), show(named(size)).replace("^", "**"))
+
+
+def named(size: Size) -> Size:
+    """A size by the names that the spec has for it and for its parts, where the function around it has them."""
+    names = table().size_names
+    return size if names is None else names(size)
 
 
 def shape_code(shape: Sequence[Extent]) -> str:

@@ -8,10 +8,10 @@ from dslc.backends.numpy.text import bare, size_code
 
 from dslc.ir import nodes as ir
 from dslc.polynomials import surely_nonnegative
-from dslc.sizes import Size, estimate, floor_div, tidy
+from dslc.sizes import Facts, Size, estimate, floor_div, tidy
 
 
-def padded(s: ir.Read, sizes: Sequence[Size], base: str, fill: str) -> tuple[str, dict[int, str]]:
+def padded(s: ir.Read, sizes: Sequence[Size], base: str, fill: str, facts: Facts) -> tuple[str, dict[int, str]]:
     """An array with so much around it that all places of a read that go on by one entry are inside, and what is
     read of its axes then."""
     pads, cuts = ["(0, 0)"] * len(s.places), {}
@@ -22,13 +22,13 @@ def padded(s: ir.Read, sizes: Sequence[Size], base: str, fill: str) -> tuple[str
         count, start = sizes[number], place.offset
         last = tidy(start + step * (count - 1))
         lowest, highest = (start, last) if surely_nonnegative(step) else (last, start)
-        if isinstance(step, int) and surely_nonnegative(lowest) and surely_nonnegative(tidy(size - 1 - highest)):
+        if isinstance(step, int) and facts.nonnegative(lowest) and facts.nonnegative(size - 1 - highest):
             cuts[axis] = slice_code(start, step, count, size)
         elif isinstance(step, int) and step > 1 and start == 0 and count == floor_div(size + step - 1, step):
             cuts[axis] = f"::{step}"
         elif step == 1 and isinstance(start, int):
             before, lacking = max(-start, 0), tidy(start + count - size)
-            fits, long = surely_nonnegative(lacking), surely_nonnegative(tidy(-lacking))
+            fits, long = facts.nonnegative(lacking), facts.nonnegative(-lacking)
             after = lacking if fits else 0 if long else count
             if fits or long or start <= 0:
                 pads[axis] = f"({before}, {size_code(after)})"

@@ -18,11 +18,10 @@ TORCH = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16
 
 
 def _printer() -> Printer:
-    from dslc.backends.triton.frame import CannotLower
     from dslc.backends.triton.module import generate
     from dslc.backends.triton.outline import fused, kernels
 
-    return Printer(generate, CannotLower, fused, kernels)
+    return Printer(generate, fused=fused, kernels=kernels)
 
 
 def _arrays() -> Arrays:

@@ -12,7 +12,6 @@ from dslc.backends.triton.text import ATOM, TIMES, Text, atom, identifier, name_
 
 from dslc.ir import nodes as ir
 from dslc.sizes import Size, tidy
-from dslc.source import NOWHERE
 
 #: names that a kernel may not use for its own values
 RESERVED = DEVICE | {
@@ -25,15 +24,6 @@ RESERVED = DEVICE | {
 
 #: what the open sizes of the module at hand are called: no value of a kernel may have such a name
 OPEN_SIZES: ContextVar[frozenset[str]] = ContextVar("OPEN_SIZES", default=frozenset())
-
-
-class CannotLower(Exception):
-    """Something that this backend cannot do; the caller shows the spec line."""
-
-    def __init__(self, what: str, node: ir.Node):
-        self.what = what
-        self.span = getattr(node, "span", NOWHERE)
-        super().__init__(what)
 
 
 @dataclass

@@ -14,13 +14,13 @@ from dslc.backends.triton.text import HOST, argument, of_statement, size_code, s
 from dslc.builder.build import Unit
 from dslc.builder.tables import LOOPS, layer_path
 from dslc.check import program as p
-from dslc.guards import fitting, promises
+from dslc.guards import fitting, promises, symbols
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import line_names
 from dslc.kernels.prepare import prepared
 from dslc.passes.transform import Outputs
 from dslc.quoting import quoted
-from dslc.sizes import Symbol, show
+from dslc.sizes import show
 
 
 @dataclass
@@ -55,23 +55,12 @@ class Function:
         return len(read) == len(set(read)) and made.issuperset(read)
 
 
-def symbols(unit: Unit) -> dict[str, tuple[str, int]]:
-    """Where each symbolic size can be read off: input name and axis."""
-    found: dict[str, tuple[str, int]] = {}
-    for name, node in unit.inputs.items():
-        if node.role == "input":
-            for axis, size in enumerate(node.shape):
-                if isinstance(size, Symbol):
-                    found.setdefault(size_name(size.name), (argument(name), axis))
-    return found
-
-
 def started(
     registry: Registry, unit: Unit, roots: Sequence[ir.Tensor], instance: p.Instance
 ) -> tuple[Host, list[str], list[str]]:
     """A host whose inputs have names, the arguments, and the lines that check them."""
     host = Host(registry, given=line_names(roots, of_statement))
-    where = symbols(unit)
+    where = symbols(unit, size_name, argument)
     inputs = [(n, x) for n, x in unit.inputs.items() if x.role == "input"]
     has_states = any(x.role == "state" for x in unit.inputs.values())
     host.taken |= {*where, *(argument(n) for n, _ in inputs), *HOST}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dslc.backends.record import CannotLower
 from dslc.backends.triton.dots import dot_kernel, dot_programs
-from dslc.backends.triton.frame import RESERVED, CannotLower
+from dslc.backends.triton.frame import RESERVED
 from dslc.backends.triton.kernels import KernelText, map_kernel
 from dslc.backends.triton.loops import Stack, run_loop, stack_of, starts
 from dslc.backends.triton.matrices import external_kernel

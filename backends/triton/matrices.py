@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dslc.backends.triton.body import Body, CannotLower, product
+from dslc.backends.record import CannotLower
+from dslc.backends.triton.body import Body, product
 from dslc.backends.triton.kernels import KernelText, power_of_two
 from dslc.backends.triton.others import results_of
 from dslc.backends.triton.text import atom, size_code, word

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 
-from dslc.backends.triton.body import CannotLower
+from dslc.backends.record import CannotLower
 from dslc.backends.triton.scalars import folded
 from dslc.backends.triton.text import size_code
 

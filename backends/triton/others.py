@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dslc.backends.triton.body import Body, CannotLower, product
+from dslc.backends.record import CannotLower
+from dslc.backends.triton.body import Body, product
 from dslc.backends.triton.kernels import KernelText, block_for, count_text
 from dslc.backends.triton.text import atom, is_float, size_code, word
 

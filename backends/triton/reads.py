@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from dslc.backends.triton.frame import CannotLower, Frame
+from dslc.backends.record import CannotLower
+from dslc.backends.triton.frame import Frame
 from dslc.backends.triton.text import (
     ATOM,
     BIT,

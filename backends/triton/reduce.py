@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from dslc.backends.triton.body import Axis, Body, CannotLower
+from dslc.backends.record import CannotLower
+from dslc.backends.triton.body import Axis, Body
 from dslc.backends.triton.text import ATOM, BIT, COMPARE, Text, aligned, is_float
 
 from dslc.ir import nodes as ir

@@ -68,6 +68,7 @@ class Builder(Expressions):
 
     def instance(self, instance: p.Instance, args: Sequence[Value]) -> list[ir.Tensor]:
         self.definition = instance.name
+        self.unit.note_sizes(instance.sizes)
         self.sources = {s.wrt for s in every_statement(instance.body) if isinstance(s, p.Derivative)}
         for tensor, value in zip(instance.inputs, args, strict=True):
             self.set(tensor, value)

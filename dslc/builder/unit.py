@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Union
 
@@ -9,6 +10,7 @@ from dslc.check import program as p
 from dslc.ir import nodes as ir
 from dslc.ir.interning import Refusal as Refusal
 from dslc.ir.naming import Names
+from dslc.sizes import Polynomial, Size
 
 #: what an index of the checked program is here: a variable, or the step of a scan
 Place = Union[int, ir.Step]
@@ -32,9 +34,17 @@ class Unit:
     frozen: set[str] = field(default_factory=set)
     #: inputs that hold one parameter or state for each pass of loops, `block.*.W`: first number and count, outer first
     layers: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    #: open sizes that definitions have names for
+    sizes: dict[Size, str] = field(default_factory=dict)
     #: how deep in calls a value got its name; an outer name for the same value is the better one
     depths: dict[ir.Node, int] = field(default_factory=dict)
     names: Names = field(default_factory=Names)
+
+    def note_sizes(self, sizes: Mapping[str, Size]) -> None:
+        """Sizes that a definition names; that of a caller is the better name for the same size."""
+        for name, size in sizes.items():
+            if isinstance(size, Polynomial) and not size.is_Symbol:
+                self.sizes.setdefault(size, name)
 
     def paths(self, name: str) -> list[str]:
         """The names that stand behind one with stars, in row-major order.

@@ -207,3 +207,5 @@ def size(frame: Frame, node: t.Size) -> None:
     value = static_values.as_size(Scope(frame), node.value, what=f"the size `{node.name}`")
     if claim(frame, node.name, node.span.word(node.name)):
         frame.names[node.name] = POISON if value is None else Static(value, node.span)
+        if value is not None:
+            frame.instance.sizes[node.name] = value

@@ -369,6 +369,8 @@ class Instance:
     #: what its `where` says of open sizes: to be checked when the module is called
     where: list[SizeCondition] = field(default_factory=list)
     backward: CustomBackward | None = None
+    #: open sizes that it names in its outputs or by `size`
+    sizes: dict[str, Size] = field(default_factory=dict)
     #: instances below, by the path that names their parameters
     children: dict[str, Instance] = field(default_factory=dict)
     #: parameters of instances below that the body reads itself (tied weights), by path

@@ -148,6 +148,7 @@ def name_size(frame: Frame, name: str, value: Size, span: Span) -> bool:
     if binding is None:
         frame.names[name] = Static(value, span)
         frame.reserved.taken.setdefault(name, span)
+        frame.instance.sizes[name] = value
         return True
     if binding is POISON:
         return False

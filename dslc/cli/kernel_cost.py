@@ -23,7 +23,7 @@ def kernel_report(
 ) -> dict[str, Any]:  # fmt: skip
     """The costs of all kernels as `--json` prints them; raises SpecError for what cannot be compiled."""
     from dslc.autodiff.reverse import NoDerivative
-    from dslc.backends.triton.body import CannotLower
+    from dslc.backends.record import CannotLower
     from dslc.backends.triton.cost import buffer_bytes, kernel_costs, update_costs
     from dslc.backends.triton.module import generate, host_functions
     from dslc.backends.triton.optimizer import formulas_of

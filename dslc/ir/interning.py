@@ -53,6 +53,8 @@ class Table:
     index_names: dict[Any, tuple[str, ...]] = field(default_factory=dict)
     #: a node whose last axes are those of another: what it was before a pass, what it is the adjoint of
     axes_of: dict[Any, Any] = field(default_factory=dict)
+    #: what is printed in the place of a size, where a spec names sizes
+    size_names: Callable[[Any], Any] | None = None
     numbers: int = 0
     most: float = inf
 

@@ -81,7 +81,10 @@ def sympy_at(e: Any, sizes: dict[str, int]) -> Fraction:
 def nested_text(e: Any) -> str:
     """The text of a SymPy polynomial as sizes are printed: numbers last, negative terms after positive ones."""
     text = ""
-    for term in sorted(sp.Add.make_args(e), key=lambda a: (a.is_number, a.could_extract_minus_sign(), str(a))):
+    terms = sorted(sp.Add.make_args(e), key=lambda a: (a.is_number, a.could_extract_minus_sign(), str(a)))
+    if terms[0].could_extract_minus_sign() and terms[-1].is_number and terms[-1] > 0:  # 64 - T, not -T + 64
+        terms = [terms[-1], *terms[:-1]]
+    for term in terms:
         negative = term.could_extract_minus_sign()
         above, below = (-term if negative else term).as_numer_denom()
         body = "*".join(str(a).replace("**", "^") for a in sp.Mul.make_args(above))

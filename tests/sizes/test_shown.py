@@ -41,7 +41,7 @@ def test_python_reads_the_text_of_a_size_as_that_size() -> None:
     ("size", "text"),
     [
         (-floor_div(T, 2), "-(T // 2)"),
-        (3 - floor_div(T, 2), "-(T // 2) + 3"),
+        (3 - floor_div(T, 2), "3 - T // 2"),
         (N - floor_div(T, 2), "N - T // 2"),
         (-2 * floor_div(T, 2), "-2*(T // 2)"),
         (floor_div(-T, 2), "-T // 2"),
