@@ -19,7 +19,7 @@ class SizeNames:
 
     whole: dict[Size, Symbol] = field(default_factory=dict)
     #: a floor or maximum in a named size, by the name
-    parts: dict[Function, Size] = field(default_factory=dict)
+    parts: dict[Symbol | Function, Size] = field(default_factory=dict)
 
     def __call__(self, size: Size) -> Size:
         """A size with names in it.

@@ -175,8 +175,6 @@ class Body:
         if s.name == "+" and (joined := self.joined(s)) is not None:
             return joined
         parts, axes = self.align(args)
-        if s.name == "/" and not axes and isinstance(s.args[1], ir.SizeOf):  # 2 / 64, not 0.03125
-            return Text(f"{parts[0].at(TIMES)} / {parts[1].at(UNARY)}", axes, TIMES)
         if s.name in INFIX:
             return self.infix(s.name, parts, axes)
         match s.name:

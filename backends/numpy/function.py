@@ -31,11 +31,40 @@ class Function:
     def text(self) -> str:
         head = [QUIET, f"def {self.name}({', '.join(self.arguments)}):", f'    """{self.doc}"""']
         lines = [*commented(self.lowering.lines), *(f"    {x}" for x in self.epilogue)]
-        return "\n".join([*head, *used([f"    {x}" for x in self.prologue], lines), *lines])
+        return "\n".join([*head, *joined(used([f"    {x}" for x in self.prologue], lines)), *lines])
 
 
 #: a line that names a size or an entry of a table
 NAMING = re.compile(r" *(\w+) = (?:\w+\.shape\[\d+\]|\w+\[\"[^\"]*\"\].*|[a-z_]+|(?P<size>[\w +*/(),-]+))")
+
+
+#: a line that names the size of an axis
+AXIS = re.compile(r" *(\w+) = (\w+)\.shape\[(\d+)\]")
+
+
+def joined(prologue: Sequence[str]) -> list[str]:
+    """Lines in which the sizes of an input's first axes are named together.
+
+    >>> joined(["N = x.shape[0]", "T = x.shape[1]", "K = y.shape[1]"])
+    ['N, T = x.shape[:2]', 'K = y.shape[1]']
+    """
+    out: list[str] = []
+    group: list[re.Match[str]] = []
+    for line in (*prologue, ""):
+        found = AXIS.fullmatch(line)
+        if found and int(found[3]) == len(group) and (not group or group[0][2] == found[2]):
+            group.append(found)
+            continue
+        if len(group) > 1:
+            indent = group[0][0][: -len(group[0][0].lstrip())]
+            names = ", ".join(m[1] for m in group)
+            out.append(f"{indent}{names} = {group[0][2]}.shape[:{len(group)}]")
+        else:
+            out += [m[0] for m in group]
+        restart = found if found and found[3] == "0" else None
+        group = [restart] if restart else []
+        out += [line] if not restart and line else []
+    return out
 
 
 #: a text in quotes
@@ -80,7 +109,7 @@ def shorten(comment: str) -> str:
     """A comment in one line: a long spec line is cut, and found by its number.
 
     >>> shorten("# a.dsl:1  " + "x + " * 40)[-11:]
-    'x + x + ...'
+    '+ x + x ...'
     """
     if len(comment) <= LONGEST_LINE:
         return comment

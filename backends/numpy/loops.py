@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from dslc.backends.numpy.lower import Lowering, beside, is_another_name, statement
+from dslc.backends.numpy.lower import Lowering, beside, is_another_name, late, statement
 from dslc.backends.numpy.sharing import copied, owners
 from dslc.backends.numpy.text import bare, size_code
 
@@ -40,50 +40,27 @@ class Nested(str):
         return str.format(self, *self.around, *step)
 
 
-def late(order: Sequence[ir.Node]) -> list[ir.Node]:
-    """The same nodes with each formula just before the first that needs it: what is computed again is soon used."""
-    out: list[ir.Node] = []
-    waiting: dict[ir.Node, None] = {}
-
-    def take(node: ir.Node) -> None:
-        stack = [(node, False)]
-        while stack:
-            x, ready = stack.pop()
-            if ready:
-                out.append(x)
-            else:
-                stack.append((x, True))
-                below = [a for a in dict.fromkeys(ir.arguments(x)) if a in waiting]
-                for a in below:
-                    del waiting[a]
-                stack += [(a, False) for a in reversed(below)]
-
-    for node in order:
-        if isinstance(node, ir.Comp) and node.op is None and not ir.slice_of_input(node):
-            waiting[node] = None
-        else:
-            take(node)
-    for node in list(waiting):
-        if node in waiting:
-            del waiting[node]
-            take(node)
-    return out
+def is_formula(node: ir.Node) -> bool:
+    return isinstance(node, ir.Comp) and node.op is None and not ir.slice_of_input(node)
 
 
 def gradients_early(order: Sequence[ir.Node], node: ir.Scan) -> list[ir.Node]:
     """The same nodes with each value that only leaves the loop right after the last one of the others that it needs:
     the gradient by a weight stands beside that by the value which the weight is multiplied with."""
+    needs: dict[ir.Node, set[ir.Node]] = {}
+    for x in order:
+        needs[x] = {x}.union(*(needs[a] for a in ir.arguments(x) if a in needs))
     read = {a for x in order for a in ir.arguments(x)}
-    leaving = [x for x in dict.fromkeys(node.results) if x not in read and x not in node.carries]
-    others = ir.schedule((*node.carries, *(x for x in node.results if x not in leaving)))
-    place = {x: k for k, x in enumerate(x for x in order if x in set(others))}
+    leaving = [x for x in dict.fromkeys(node.results) if x in needs and x not in read and x not in node.carries]
+    others = {y for x in (*node.carries, *node.results) if x not in leaving for y in needs.get(x, ())}
+    place = {x: k for k, x in enumerate(x for x in order if x in others)}
     after: dict[int, list[ir.Node]] = {}
     for x in leaving:
-        after.setdefault(max((place.get(y, -1) for y in ir.schedule((x,))), default=-1), []).append(x)
-    own, out = set(order), dict[ir.Node, None]()
-    for k, x in enumerate((None, *place), -1):
-        for y in (*([] if x is None else [x]), *after.get(k, ())):
-            out.update(dict.fromkeys(z for z in ir.schedule((y,)) if z in own))
+        after.setdefault(max((place[y] for y in needs[x] & others), default=-1), []).append(x)
+    out: dict[ir.Node, None] = {}
+    groups = [after.get(-1, []), *([x, *after.get(k, ())] for x, k in place.items())]
+    for x in (x for group in groups for x in group):
+        out.update(dict.fromkeys(y for y in order if y in needs[x]))
     return list(out)
 
 
@@ -122,7 +99,7 @@ def layers(low: Lowering, node: ir.Scan) -> None:
         if a in state.kept and a not in state.slices:  # else a loop around this one has taken it
             take(low, node, a, step)
     fetch(low, node, inner, step)
-    order, _ = beside(late(gradients_early(inner, node)) if node.reverse else inner)
+    order, _ = beside(late(gradients_early(inner, node), is_formula) if node.reverse else inner)
     bundled = [k for k in range(len(node.results)) if parts.get(k) in state.kept and k not in stacked]
     hooks: dict[ir.Node, Callable[[], None]] = {}
     carried_on = named_as_before(low, node, order, bundled)

@@ -55,6 +55,14 @@ def references(node: ir.Node) -> list[ir.Read]:
     return found
 
 
+def is_count(node: ir.Node) -> bool:
+    """Is a value the number of entries for which something holds?"""
+    match node:
+        case ir.Comp(op="sum", body=ir.Op("select", (_, ir.Const(value=1), ir.Const(value=0)))):
+            return bool(node.shape)
+    return False
+
+
 def is_another_name(node: ir.Node) -> bool:
     """May the text of a value be that of another one, without a line of its own?"""
     if isinstance(node, ir.Comp) and node.op is None:
@@ -221,6 +229,36 @@ def beside(order: Sequence[ir.Node]) -> tuple[list[ir.Node], set[ir.Node]]:
     return [y for x in order if x not in moved for y in (x, *after.get(x, ()))], moved
 
 
+def late(order: Sequence[ir.Node], waits: Callable[[ir.Node], bool]) -> list[ir.Node]:
+    """The same nodes with each that waits just before the first that needs it: what is computed again is soon used."""
+    out: list[ir.Node] = []
+    waiting: dict[ir.Node, None] = {}
+
+    def take(node: ir.Node) -> None:
+        stack = [(node, False)]
+        while stack:
+            x, ready = stack.pop()
+            if ready:
+                out.append(x)
+            else:
+                stack.append((x, True))
+                below = [a for a in dict.fromkeys(ir.arguments(x)) if a in waiting]
+                for a in below:
+                    del waiting[a]
+                stack += [(a, False) for a in reversed(below)]
+
+    for node in order:
+        if waits(node):
+            waiting[node] = None
+        else:
+            take(node)
+    for node in list(waiting):
+        if node in waiting:
+            del waiting[node]
+            take(node)
+    return out
+
+
 @dataclass
 class Lowering:
     """The text of one function body."""
@@ -285,7 +323,7 @@ class Lowering:
         name_lines(roots)
         self.uses = Uses.of(roots)
         self.forward = set(ir.schedule(tuple(forward))) if backward else None
-        order, moved = beside([x for x in ir.schedule(roots) if x in self.uses.needed])
+        order, moved = beside(late([x for x in ir.schedule(roots) if x in self.uses.needed], is_count))
         self.statements(order, moved=moved)
 
     def statements(
@@ -328,7 +366,7 @@ class Lowering:
             return False
         if any(uses.scopes.get(x) != uses.scopes.get(node) for x in uses.users.get(node, ())):
             return False  # a loop would compute it again and again
-        return not (node.op == "sum" and self.is_factor(node))
+        return not (node.op == "sum" and (is_count(node) or self.is_factor(node)))
 
     def is_factor(self, node: ir.Comp) -> bool:
         """A matrix product that goes into another one has a line of its own."""
@@ -393,11 +431,15 @@ class Lowering:
         if slope_of_mean(node):
             return slope_of_mean(node)
         users = list(self.uses.users.get(node, ()))
-        user = getattr(users[0], "name", "") if len(users) == 1 else ""
+        user = getattr(users[0], "name", "") if len(users) == 1 and not is_count(node) else ""
         if node.op == "sum" and user:
             return f"{user}_sum"
         read = next((self.names.get(s.tensor) for s in ir.scalars(node.body) if isinstance(s, ir.Read)), None)
-        word = node.op or (node.body.name if isinstance(node.body, ir.Op) and node.body.name.isidentifier() else "")
+        word = (
+            "count"
+            if is_count(node)
+            else node.op or (node.body.name if isinstance(node.body, ir.Op) and node.body.name.isidentifier() else "")
+        )
         return f"{word}_{read}" if read and word else read or word or "value"
 
     def wishes(self, node: ir.Node) -> list[str]:

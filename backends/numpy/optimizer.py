@@ -80,8 +80,7 @@ def update_function(
 LOSS_AND_GRAD = [
     "def loss_and_grad(params, *inputs, **options):",
     '    """The loss of a batch and its gradients by parameter."""',
-    "    loss, grads, _, _ = loss_grad_metrics(params, *inputs, **options)",
-    "    return loss, grads",
+    "    return loss_grad_metrics(params, *inputs, **options)[:2]",
 ]
 
 

@@ -22,10 +22,10 @@ def padded(s: ir.Read, sizes: Sequence[Size], base: str, fill: str, facts: Facts
         count, start = sizes[number], place.offset
         last = tidy(start + step * (count - 1))
         lowest, highest = (start, last) if surely_nonnegative(step) else (last, start)
-        if isinstance(step, int) and facts.nonnegative(lowest) and facts.nonnegative(size - 1 - highest):
-            cuts[axis] = slice_code(start, step, count, size)
-        elif isinstance(step, int) and step > 1 and start == 0 and count == floor_div(size + step - 1, step):
+        if isinstance(step, int) and step > 1 and start == 0 and count == floor_div(size + step - 1, step):
             cuts[axis] = f"::{step}"
+        elif isinstance(step, int) and facts.nonnegative(lowest) and facts.nonnegative(size - 1 - highest):
+            cuts[axis] = slice_code(start, step, count, size)
         elif step == 1 and isinstance(start, int):
             before, lacking = max(-start, 0), tidy(start + count - size)
             fits, long = facts.nonnegative(lacking), facts.nonnegative(-lacking)
