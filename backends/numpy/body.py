@@ -135,6 +135,8 @@ class Body:
         known = [low.names.get(low.layers.slices.get(x, x), "") for x in values_in(s)]
         read = list(dict.fromkeys(x for x in known if re.fullmatch(r"\w+", x))) or [self.lowering.writing[0]]
         several = ["_".join(read[:k]) for k in range(1, len(read) + 1)]
+        if s.name == "==" and len(read) == 2:  # which of the first is the second: the largest of a window
+            word, several = "is", [read[1]]
         name = low.fresh(*(f"{word}_{x}" for x in (*several, *read[1:], f"for_{self.lowering.writing[0]}")))
         low.line(f"{name} = {text.code}", "", low.writing[1])
         named = low.formulas.shared[self.key(s)] = Text(name, text.axes)

@@ -47,10 +47,21 @@ class _Known(Transform):
         single = {n for n, size in enumerate(sizes(found)) if size == 1}
         match found:
             case ir.Comp():
-                return with_body(found, _known(found.body, single))
+                return reshaped_once(with_body(found, _known(found.body, single)))
             case ir.Scatter():
                 return ir.intern(replace(found, body=_known(found.body, single)))
         return found
+
+
+def reshaped_once(node: ir.Tensor) -> ir.Tensor:
+    """Another shape with axes of one entry beside those of a shape that was given is that shape at once."""
+    match node:
+        case ir.Comp(op=None, body=ir.Read(tensor=ir.Reshape() as inner, places=places, outside=None)):
+            long = [n for n, size in enumerate(node.shape) if size != 1]
+            if inner.dtype == node.dtype and tuple(node.shape[n] for n in long) == inner.shape != node.shape:
+                if places == tuple(map(ir.plain, long)):
+                    return ir.intern(ir.Reshape(inner.of, node.shape, node.dtype, node.name, node.span))
+    return node
 
 
 def unreduced(node: ir.Comp) -> ir.Tensor:

@@ -323,7 +323,8 @@ class Lowering:
         name_lines(roots)
         self.uses = Uses.of(roots)
         self.forward = set(ir.schedule(tuple(forward))) if backward else None
-        order, moved = beside(late([x for x in ir.schedule(roots) if x in self.uses.needed], is_count))
+        needed = [x for x in ir.schedule(roots) if x in self.uses.needed]
+        order, moved = beside(late(needed, lambda x: is_count(x) or (isinstance(x, ir.Comp) and is_another_name(x))))
         self.statements(order, moved=moved)
 
     def statements(
@@ -362,11 +363,16 @@ class Lowering:
         if node.op is None and not any(isinstance(s, ir.Read) for s in ir.scalars(node.body)):
             is_formula = not node.shape and isinstance(node.body, ir.Op)
             return node not in uses.roots and not (is_formula and uses.counts[node] > 1)
-        if node.name or uses.counts[node] != 1:
+        if uses.counts[node] != 1 or (node.name and not self.is_reshaped(node)):
             return False
         if any(uses.scopes.get(x) != uses.scopes.get(node) for x in uses.users.get(node, ())):
             return False  # a loop would compute it again and again
         return not (node.op == "sum" and (is_count(node) or self.is_factor(node)))
+
+    def is_reshaped(self, node: ir.Comp) -> bool:
+        """Is a value of the gradient only there for one of another shape, which is what the spec names?"""
+        (user,) = self.uses.users[node]
+        return node.op is None and isinstance(user, ir.Reshape) and node.span.derived and user.name.startswith("d_")
 
     def is_factor(self, node: ir.Comp) -> bool:
         """A matrix product that goes into another one has a line of its own."""

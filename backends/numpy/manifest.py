@@ -28,7 +28,8 @@ def manifest_entry(program: Lowered, dtype: str) -> str:
     numbers = f"        {', '.join(items)},"
     if len(numbers) > LONGEST_LINE:
         numbers = "\n".join(f"        {item}," for item in items)
-    return f'{{\n{numbers}\n        "lines": [{", ".join(map(quoted, lines_of(rows)))}],\n    }}'
+    lines = ", ".join(f"{quoted(file)}: {found}" for file, found in lines_of(rows).items())
+    return f'{{\n{numbers}\n        "lines": {{{lines}}},\n    }}'
 
 
 def formulas(cost: Cost) -> dict[str, str]:
@@ -36,6 +37,11 @@ def formulas(cost: Cost) -> dict[str, str]:
     return {key: show(size) for key, size in found.items()}
 
 
-def lines_of(rows: list[Row]) -> list[str]:
-    """The spec lines that define the values of a function."""
-    return sorted({row.span.place for row in rows if row.span.source.text and row.name and not row.backward})
+def lines_of(rows: list[Row]) -> dict[str, list[int]]:
+    """The spec lines that define the values of a function, by file."""
+    files: dict[str, set[int]] = {}
+    for row in rows:
+        if row.span.source.text and row.name and not row.backward:
+            file, _, line = row.span.place.rpartition(":")
+            files.setdefault(file, set()).add(int(line))
+    return {file: sorted(lines) for file, lines in sorted(files.items())}

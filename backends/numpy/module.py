@@ -51,10 +51,10 @@ def generate(program: Program, source: str, dtype: str = "f32") -> str:
     functions += optimizer_functions(text, program, unit)
     save = SAVE_WITH_STATE if unit.states else SAVE
     save = save if text.half else save.replace("FLOAT", "DTYPE")  # states are never kept in 16 bits
-    blocks = [tables, init, *functions, save, manifest(costs)]
+    blocks = [tables, init, *functions, save, f"{manifest(costs)}\n\n# ---- what the functions above are made of ----"]
     called = {name for name in HELPERS if any(f"{name}(" in block for block in blocks)}
     short = SINGLE if text.dtype == "np.float32" and not any("np.float64" in block for block in blocks) else {}
-    blocks += ["# ---- what the functions above are made of ----", *helper_texts(text.used | called, short)]
+    blocks += helper_texts(text.used | called, short)
     body = folded_text("\n\n\n".join(b.strip("\n") for b in blocks), LONGEST_LINE)
     standard = [f"import {name}" for name in sorted({*FILE_IMPORTS, *(["math"] if "math." in body else [])})]
     title = docstring(f"{text.name}, compiled by dslc from {source}: needs numpy alone.")
@@ -62,7 +62,7 @@ def generate(program: Program, source: str, dtype: str = "f32") -> str:
     if "sliding_window_view(" in body:
         numpy.append("from numpy.lib.stride_tricks import sliding_window_view")
     head = "\n".join([title, "", *standard, "", *numpy])
-    return "\n\n\n".join([head, body, STORED.strip(), FILES.strip()]) + "\n"
+    return f"{head}\n\n" + "\n\n\n".join([body, STORED.strip(), FILES.strip()]) + "\n"
 
 
 def lean(program: Lowered) -> Lowered:
@@ -147,12 +147,16 @@ def evaluation_function(text: ModuleText, program: Program, lowered: Lowered) ->
         states = ["state"] if "state" in made.arguments else []
         names = [low.fresh(name) for name in entry.calls]
         call = f"forward({', '.join(['params', *map(argument, given), *states])})"
-        several = len(program.forward.lowered.outputs) > 1
-        if several:
+        results = list(program.forward.lowered.outputs)
+        low.names |= dict(zip(entry.calls.values(), names, strict=True))
+        if len(results) == 1:
+            low.line(f"{names[0]} = {call}")
+        elif list(entry.calls) == results:
+            low.line(f"{', '.join(names)} = {call}.values()")
+        else:
             low.line(f"{(found := low.fresh('found'))} = {call}")
-        for (name, node), local in zip(entry.calls.items(), names, strict=True):
-            low.names[node] = local
-            low.line(f'{local} = {found}["{name}"]' if several else f"{local} = {call}")
+            for name, local in zip(entry.calls, names, strict=True):
+                low.line(f'{local} = {found}["{name}"]')
     low.run(list(outputs.values()))
     text.used |= low.used
     found_ = given_away(low, outputs)

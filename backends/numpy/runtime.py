@@ -49,11 +49,10 @@ def simplex(name, value):
 def fitting(values, table, dtype, of=""):
     """Parameters, states or slots `of` an optimiser must have the names, shapes and dtype of their table."""
     if not isinstance(values, dict):
-        given = of.rstrip(".") or "params"
-        raise ValueError(f"{given}: expected a dict of arrays by name, found {type(values).__name__}")
+        raise ValueError(f"{of[:-1] or 'params'}: expected a dict of arrays by name, found {type(values).__name__}")
     for name in {**table, **values}:
         if name not in values or name not in table:
-            wrong = f"unknown: expected {', '.join(table)}" if name in values else "missing"
+            wrong = "missing" if name in table else f"unknown: expected {', '.join(table)}"
             raise ValueError(f"{of}{name} is {wrong}")
         x = values[name] = np.asarray(values[name])  # w - 0.1 * d_w is no array where w has no axes
         found, expected = f"{x.dtype} {x.shape}", f"{np.dtype(dtype)} {table[name][0]}"

@@ -6,7 +6,7 @@ from dslc.backends.numpy import loops as loops
 from dslc.backends.numpy import others as others
 from dslc.backends.numpy.lower import Lowering as Lowering
 from dslc.backends.numpy.lower import statement
-from dslc.backends.numpy.text import size_code
+from dslc.backends.numpy.text import atom_code, bare, size_code
 
 from dslc.ir import nodes as ir
 
@@ -21,7 +21,8 @@ def comprehension(low: Lowering, node: ir.Node) -> None:
 @statement(ir.Reshape)
 def reshape(low: Lowering, node: ir.Node) -> None:
     assert isinstance(node, ir.Reshape)
-    low.assign(node, f"{low.tensor(node.of)}.reshape({', '.join(size_code(s) for s in node.shape)})")
+    of = atom_code(bare(low.tensor(node.of)))
+    low.assign(node, f"{of}.reshape({', '.join(size_code(s) for s in node.shape)})")
 
 
 @statement(ir.Custom)

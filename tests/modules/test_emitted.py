@@ -70,7 +70,8 @@ def lines_of(manifest: dict[str, Any]) -> list[str]:
     """The spec lines that a manifest speaks of."""
     if "kernels" in manifest:
         return [line for about in manifest["kernels"].values() for line in about["lines"]]
-    return [line for about in manifest.values() for line in about["lines"]]
+    files = [item for about in manifest.values() for item in about["lines"].items()]
+    return [f"{file}:{line}" for file, lines in files for line in lines]
 
 
 @pytest.mark.point("F")
