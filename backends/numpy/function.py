@@ -40,6 +40,8 @@ NAMING = re.compile(r" *(\w+) = (?:\w+\.shape\[\d+\]|\w+\[\"[^\"]*\"\].*|[a-z_]+
 
 #: a line that names the size of an axis
 AXIS = re.compile(r" *(\w+) = (\w+)\.shape\[(\d+)\]")
+#: the axes that an argument is to have
+RANK = re.compile(r"entry\(.*?, \((.*?),?\)\)")
 
 
 def joined(prologue: Sequence[str]) -> list[str]:
@@ -47,6 +49,8 @@ def joined(prologue: Sequence[str]) -> list[str]:
 
     >>> joined(["N = x.shape[0]", "T = x.shape[1]", "K = y.shape[1]"])
     ['N, T = x.shape[:2]', 'K = y.shape[1]']
+    >>> joined(['x = entry("x", x, np.int64, ("N", "T"))', "N = x.shape[0]", "T = x.shape[1]"])[1]
+    'N, T = x.shape'
     """
     out: list[str] = []
     group: list[re.Match[str]] = []
@@ -58,7 +62,9 @@ def joined(prologue: Sequence[str]) -> list[str]:
         if len(group) > 1:
             indent = group[0][0][: -len(group[0][0].lstrip())]
             names = ", ".join(m[1] for m in group)
-            out.append(f"{indent}{names} = {group[0][2]}.shape[:{len(group)}]")
+            axes = RANK.search("\n".join(x for x in prologue if x.lstrip().startswith(f"{group[0][2]} = entry(")))
+            whole = axes is not None and len(axes[1].split(", ")) == len(group)
+            out.append(f"{indent}{names} = {group[0][2]}.shape{'' if whole else f'[:{len(group)}]'}")
         else:
             out += [m[0] for m in group]
         restart = found if found and found[3] == "0" else None

@@ -1,6 +1,6 @@
-"""Products as people write them: a sign goes into the number in front, a factor that is there three times is a power.
+"""Products as people write them: a number, with the sign, stands in front; a factor there three times is a power.
 
--(0.5 x y) = -0.5 x y        a / (s s 2 s) = a / (2 s^3)
+-(0.5 x y) = -0.5 x y        a / (s s 2 s) = a / (2 s^3)        x 2 = 2 x
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def _product(s: ir.Op) -> ir.Scalar:
     counts = Counter((*parts.above, *parts.below))
     first = parts.above[0]
     signed = parts.negative and isinstance(first, ir.Const) and len(parts.above) > 1
-    if not is_float(s.dtype) or not (signed or max(counts.values()) > 2):
+    late = any(isinstance(x, ir.Const) for x in (*parts.above[1:], *parts.below[1:]))
+    if not is_float(s.dtype) or not (signed or late or max(counts.values()) > 2):
         return s
     above, below = _powers(parts.above, s.dtype), _powers(parts.below, s.dtype)
     if signed and isinstance(above[0], ir.Const):

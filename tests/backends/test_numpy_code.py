@@ -89,7 +89,7 @@ def comment_above(text: str, start: str) -> str:
     [
         ("specs/mlp/mlp.dsl", "d_dense2_h = ", "gradient of dense.dsl:8 "),
         ("specs/mlp/mlp.dsl", "d_dense2_y = ", "gradient of mlp.dsl:5 "),
-        ("specs/convolution/cnn.dsl", "d_conv_block2_x_grouped = ", "gradient of pooling.dsl:55 "),
+        ("specs/convolution/cnn.dsl", "d_conv_block2_x = ", "gradient of pooling.dsl:55 "),
         ("specs/convolution/cnn.dsl", "d_conv2d_y = ", "gradient of cnn.dsl:4 "),
         ("specs/convolution/cnn.dsl", 'grads["conv_block.conv2d.b"] = ', "gradient of convolution.dsl:87 "),
         ("specs/transformer/gpt.dsl", "d_dense_y = ", "gradient of attention.dsl:114 "),

@@ -52,6 +52,17 @@ def test_the_argument_may_be_a_number(tmp_path: Path) -> None:
     np.testing.assert_allclose(module.forward({}, np.ones(2)), expected, rtol=1e-14)
 
 
+def test_float64_in_a_module_of_float32_keeps_its_digits(tmp_path: Path) -> None:
+    file = tmp_path / "wide.dsl"
+    file.write_text("model m(x: f64[N], z: f32[N]) -> (y, w):\n    y = gelu(x)\n    w = gelu(z)\n", encoding="utf-8")
+    module = ModuleType("compiled")
+    exec(compile(compile_text(file), "compiled.py", "exec"), module.__dict__)
+    x = np.linspace(-12.5, 9, 1001)
+    found = module.forward({}, x, x.astype(np.float32))
+    assert found["y"].dtype == np.float64 and found["w"].dtype == np.float32
+    np.testing.assert_allclose(found["y"], x * ndtr(x), rtol=1e-13)
+
+
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_limits_and_not_a_number(tmp_path: Path, dtype: str) -> None:
     _, m = compiled(tmp_path, dtype)

@@ -84,6 +84,30 @@ def test_arrays_one_behind_the_other_are_concatenated(tmp_path: Path) -> None:
     np.testing.assert_array_equal(m.forward({}, *parts), np.concatenate(parts, 1))
 
 
+def test_zeros_behind_an_array_are_as_many_as_a_where_leaves_room_for(tmp_path: Path) -> None:
+    text, m = compiled("model m(x: f64[T]) -> y: [8] where T <= 8:\n    y[t: 8] = (x[t] else 0)\n", tmp_path)
+    assert "np.pad(x, ((0, 8 - T),))" in text and "[:8]" not in text
+    for length in (1, 5, 8):
+        np.testing.assert_array_equal(m.forward({}, np.ones(length)), [1] * length + [0] * (8 - length))
+    with pytest.raises(ValueError, match="needs T <= 8, found T = 9"):
+        m.forward({}, np.ones(9))
+
+
+def test_another_shape_with_an_axis_of_one_entry_is_one_reshape(tmp_path: Path) -> None:
+    text, m = compiled(
+        "model m(x: f64[N, 6]) -> y: [N, 2, 3, 1]:\n    y[n, h, w, c: 1] = x[n, (h w)] where h = 2, w = 3\n", tmp_path
+    )
+    assert "x.reshape(N, 2, 3, 1)" in text and "None" not in text
+    x = np.random.default_rng(0).normal(size=(4, 6))
+    np.testing.assert_array_equal(m.forward({}, x), x.reshape(4, 2, 3, 1))
+
+
+def test_a_convolution_and_its_gradient_make_windows_once() -> None:
+    text = text_of("specs/convolution/cnn.dsl").split("def loss_grad_metrics(")[1].split("\ndef ")[0]
+    # two convolutions, and the gradient by the input of the second
+    assert text.count("sliding_window_view(") == 3 and text.count("_windows.T @ ") == 2
+
+
 def test_what_overlaps_is_added(tmp_path: Path) -> None:
     text, m = compiled(
         "model m(a: f64[3], b: f64[3]) -> y: [5]:\n    y[j] = (a[j] else 0) + (b[j - 2] else 0)\n", tmp_path
