@@ -285,6 +285,8 @@ class Lowering:
     #: what the forward pass needs, where there is a gradient; and has that begun?
     forward: set[ir.Node] | None = None
     turned: bool = False
+    #: what gradients are put into
+    gradients: str = "{}"
     #: the value that is being written, and where it comes from
     writing: tuple[str, Span | None] = ("", None)
 
@@ -353,7 +355,7 @@ class Lowering:
         assert self.forward is not None
         if node not in self.forward and not self.inlined(node) and not self.turned:
             self.turned = True
-            self.line("grads = {}")
+            self.line(f"grads = {self.gradients}")
 
     def inlined(self, node: ir.Node) -> bool:
         """A value without a name of its own that is used once goes into the expression that uses it."""

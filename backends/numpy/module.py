@@ -111,9 +111,13 @@ def gradient_function(text: ModuleText, entry: Entry, given: Lowered) -> Functio
     for q, x in reversed(grads.items()):  # what is only a gradient has no other name
         if q not in unit.layers and isinstance(x, ir.Comp | ir.Scatter) and x not in needed and owners(x) == {x}:
             low.given[x] = f'grads["{q}"]'
-    low.run([*values.values(), *states.values()], list(reversed(grads.values())))  # the last layer comes first
+    backward = list(grads.values())
+    if unit.params and unit.params.keys() <= grads.keys():  # made from the last layer on, kept in their order
+        low.gradients = "dict.fromkeys(PARAMS)"
+        backward.reverse()
+    low.run([*values.values(), *states.values()], backward)
     if not low.turned:
-        low.line("grads = {}")
+        low.line(f"grads = {low.gradients}")
     text.used |= low.used
     single = {q: x for q, x in (grads | states).items() if q not in unit.layers}
     names = given_away(low, values | single)

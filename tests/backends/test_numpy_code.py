@@ -79,7 +79,7 @@ def test_the_manifest_has_formulas() -> None:
 
 def comment_above(text: str, start: str) -> str:
     """The comment above the first line of the gradient that starts with these words; a long one goes on further in."""
-    lines = [x.strip() for x in text.split("grads = {}")[1].splitlines()]
+    lines = [x.strip() for x in text.split("grads = ")[1].splitlines()]
     found = next(k for k, x in enumerate(lines) if x.startswith(start))
     return next(x for x in reversed(lines[:found]) if re.match(r"# \S", x))
 
@@ -174,7 +174,7 @@ def test_init_has_the_initialisers_of_the_table_alone() -> None:
 
 def test_what_the_loss_needs_is_no_gradient() -> None:
     text = text_of("specs/convolution/cnn.dsl").split("def loss_grad_metrics")[1]
-    assert "gradient of" not in text.split("grads = {}")[0]
+    assert "gradient of" not in text.split("grads = ")[0]
 
 
 def test_a_step_calls_the_helpers_of_the_whole_sequence() -> None:
