@@ -15,6 +15,8 @@ import pytest
 # the processes of a parallel run share the cores: threads of one would wait for those of another
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+# Triton's interpreter must be chosen before triton is imported, whatever test imports it first
+os.environ["TRITON_INTERPRET"] = "1"
 
 
 # most of what a compilation makes lives until its end: looking for cycles among it takes a tenth of the time

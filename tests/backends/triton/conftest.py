@@ -1,14 +1,11 @@
-"""Triton's interpreter must be chosen before triton is imported; it warns of what NumPy warns of."""
+"""The quick interpreter of kernels, which warns of what NumPy warns of."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 
 import pytest
-
-os.environ["TRITON_INTERPRET"] = "1"
 
 
 @pytest.fixture(autouse=True, scope="module")
