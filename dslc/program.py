@@ -20,7 +20,7 @@ from dslc.check import program as p
 from dslc.incremental.derive import NoStep
 from dslc.incremental.program import StepProgram
 from dslc.ir import nodes as ir
-from dslc.ir.interning import Table, new_table, within
+from dslc.ir.interning import Refusal, Table, new_table, within
 from dslc.ir.rewrite import Substitute
 from dslc.passes.factors import gather_factors
 from dslc.passes.transform import everything
@@ -180,6 +180,9 @@ class Program:
                 builder.values[tensor] = Value(node, False)
             builder.statements(optimizer.body)
             starts = {s.tensor.name: builder.scalar(s.value, {}) for s in optimizer.states}
+            for node in ir.schedule(tuple(unit.updates.values())):
+                if isinstance(node, ir.Comp) and node.op is not None:
+                    raise Refusal("an update that is not elementwise", node.span)
             return Update(inputs, slots, dict(unit.updates), starts, table)
 
     @contextmanager
