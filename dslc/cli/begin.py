@@ -43,6 +43,8 @@ class Wanted:
     swa: int | None = None
     seed: int = 0
     checkpoint_every: int | None = None
+    every_epoch: bool = False
+    roll_back: int | None = None
     weights: Path | None = None
     new: Sequence[str] = ()
     fresh: bool = False
@@ -72,6 +74,8 @@ def compiled_for(wanted: Wanted, quiet: bool) -> Compiled:
         backend = recorded(wanted.folder) or backend
     if wanted.new and wanted.weights is None:
         raise click.UsageError("--new is for --weights: without it all parameters begin anew")
+    if wanted.roll_back is not None and wanted.fresh:
+        raise click.UsageError("--roll-back goes on from a checkpoint, --fresh deletes them: give one of the two")
     *_, train = chosen(wanted.spec, wanted.settings, wanted.model)
     if train is None:
         raise click.UsageError(f"{wanted.spec} has no `train`; add one to say what to minimise")
@@ -123,7 +127,7 @@ def settings_of(wanted: Wanted, program: Compiled) -> Settings:
     picks = wanted.watch is not None or wanted.patience is not None or wanted.plateau is not None
     return Settings(
         wanted.batch or stated.get("batch", 64), wanted.epochs or stated.get("epochs", 10), wanted.seed, wanted.steps,
-        wanted.validation or 0.0, wanted.checkpoint_every, wanted.fresh, rules,
+        wanted.validation or 0.0, wanted.checkpoint_every, wanted.fresh, wanted.every_epoch, wanted.roll_back, rules,
         picks if wanted.keep is None else wanted.keep == "best", wanted.accumulate, wanted.clip, wanted.norms,
         wanted.ema, wanted.swa,
     )  # fmt: skip

@@ -84,6 +84,11 @@ OPTIONS = (
         "--checkpoint-every", metavar="STEPS", type=click.IntRange(1),
         help="Write a checkpoint after so many steps; else after an epoch, and once in a minute.",
     ),
+    click.option("--every-epoch", is_flag=True, help="Keep the checkpoint of each epoch, for --roll-back."),
+    click.option(
+        "--roll-back", metavar="EPOCH", type=click.IntRange(1),
+        help="Go back to the end of this epoch, and on from there; the checkpoints of later ones are deleted.",
+    ),
     click.option("--weights", metavar="W", type=PATH, help="Begin with these weights."),
     click.option(
         "--new", metavar="PATH", multiple=True, callback=names_of,

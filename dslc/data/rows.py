@@ -11,6 +11,7 @@ import numpy as np
 from dslc.arrays import Array, Arrays
 from dslc.data.fields import Field
 from dslc.run_errors import RunError
+from dslc.sizes import Size
 from dslc.sizes import show as show_size
 
 
@@ -30,6 +31,11 @@ class Rows:
         return [x[rows] if name in self.sliced else x for name, x in data.items()]
 
 
+def row_size(fields: Sequence[Field]) -> Size | None:
+    """What the axis of the rows is called: the first one of the first input that has an open size there."""
+    return next((f.shape[0] for f in fields if f.shape and not isinstance(f.shape[0], int)), None)
+
+
 def rows_of(fields: Sequence[Field], data: Mapping[str, Array]) -> Rows:
     """Rows lie along the first axis of the first input, and of all inputs that have the same size there.
 
@@ -38,7 +44,7 @@ def rows_of(fields: Sequence[Field], data: Mapping[str, Array]) -> Rows:
     >>> rows_of(fields, {"x": np.zeros((5, 2)), "w": np.zeros(2)})
     Rows(count=5, sliced=frozenset({'x'}), whole='')
     """
-    first = next((f.shape[0] for f in fields if f.shape and not isinstance(f.shape[0], int)), None)
+    first = row_size(fields)
     if first is None:
         return Rows(1, frozenset(), "no input has a first axis of open length")
     for field in fields:

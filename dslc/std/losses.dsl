@@ -104,6 +104,31 @@ fn top_accuracy(logits: [N, K], label: i32[N] < K, best: int = 5) -> value: [] w
 fn binary_accuracy(logit: [...], target: [...]) -> value: []:
     value = mean[...](1.0 if (logit[...] > 0) == (target[...] > 0.5) else 0.0)
 
+# Of the examples that a positive logit decides to be 1, the fraction that are; 0 where there are none.
+fn precision(logit: [...], target: [...]) -> value: []:
+    chosen = sum[...](1.0 if logit[...] > 0 else 0.0)
+    right = sum[...](1.0 if logit[...] > 0 and target[...] > 0.5 else 0.0)
+    value = right / chosen if chosen > 0 else 0
+
+# Of the examples that are 1, the fraction whose logit is positive; 0 where there are none.
+fn recall(logit: [...], target: [...]) -> value: []:
+    there = sum[...](1.0 if target[...] > 0.5 else 0.0)
+    right = sum[...](1.0 if logit[...] > 0 and target[...] > 0.5 else 0.0)
+    value = right / there if there > 0 else 0
+
+# The harmonic mean of precision and recall.
+fn f1(logit: [...], target: [...]) -> value: []:
+    both = sum[...]((1.0 if logit[...] > 0 else 0.0) + (1.0 if target[...] > 0.5 else 0.0))
+    right = sum[...](1.0 if logit[...] > 0 and target[...] > 0.5 else 0.0)
+    value = 2 * right / both if both > 0 else 0
+
+# The mean over all classes of the F1 of each class against all others; 0 for a class that neither occurs nor is chosen.
+fn macro_f1(logits: [..., K], label: i32[...] < K) -> value: []:
+    choice[...] = argmax[k](logits[..., k])
+    both[k: K] = sum[...]((1.0 if choice[...] == k else 0.0) + (1.0 if label[...] == k else 0.0))
+    right[k: K] = sum[...](1.0 if choice[...] == k and label[...] == k else 0.0)
+    value = mean[k](2 * right[k] / both[k] if both[k] > 0 else 0)
+
 # The class with the least expected cost: cost[i, j] is that of choosing i where j is true (section 4.3.3).
 fn cheapest(p: [..., K], cost: [K, K]) -> choice: i64[...]:
     choice[...] = argmin[i](sum[j](cost[i, j] * p[..., j]))

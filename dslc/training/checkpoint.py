@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +25,8 @@ PREVIOUS = "checkpoint.previous.npz"
 WEIGHTS = "weights.safetensors"
 #: what a run is of: its spec, settings and data
 RECORD = "run.json"
+#: what a file system says that has no links, or not so many
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK)
 
 
 @dataclass
@@ -66,8 +70,44 @@ def clear(folder: Path, fresh: bool) -> None:
     """Delete what a killed run left half written, and to begin anew the checkpoints; the folder must be locked."""
     for name in (CHECKPOINT, PREVIOUS, WEIGHTS, RECORD):
         remove_leftovers(folder / name)
-    for name in (CHECKPOINT, PREVIOUS) if fresh else ():
-        (folder / name).unlink(missing_ok=True)
+    for path in (folder / CHECKPOINT, folder / PREVIOUS, *epochs_of(folder).values()) if fresh else ():
+        path.unlink(missing_ok=True)
+
+
+def epochs_of(folder: Path) -> dict[int, Path]:
+    """The checkpoints that were kept of epochs."""
+    found = ((re.fullmatch(r"checkpoint\.epoch-(\d+)\.npz", x.name), x) for x in folder.iterdir())
+    return dict(sorted((int(match[1]), x) for match, x in found if match))
+
+
+def keep_epoch(folder: Path, epoch: int) -> None:
+    """Give the checkpoint at the end of an epoch a name that the next one does not take."""
+    also_called(folder / CHECKPOINT, folder / f"checkpoint.epoch-{epoch}.npz")
+
+
+def roll_back(folder: Path, epoch: int) -> None:
+    """Put the checkpoint of an epoch in the place of the last one; those of later epochs are deleted."""
+    kept = epochs_of(folder)
+    if epoch not in kept:
+        have = f"it has those of {', '.join(map(str, kept))}" if kept else "--every-epoch keeps them"
+        raise RunError(f"--roll-back {epoch}: {folder} has no checkpoint of that epoch", help=have)
+    read_snapshot(kept[epoch])
+    also_called(kept[epoch], folder / CHECKPOINT)
+    for path in (folder / PREVIOUS, *(x for number, x in kept.items() if number > epoch)):
+        path.unlink(missing_ok=True)
+
+
+def also_called(path: Path, name: Path) -> None:
+    """Give a file a second name, in one step; where there are no links, to a copy."""
+    link = name.with_name(f".{name.name}.part")
+    link.unlink(missing_ok=True)
+    try:
+        os.link(path, link)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        shutil.copyfile(path, link)
+    os.replace(link, name)
 
 
 def keep_previous(path: Path, previous: Path) -> None:
@@ -78,7 +118,7 @@ def keep_previous(path: Path, previous: Path) -> None:
         try:
             os.link(path, link)
         except OSError as error:  # a file system without links: the checkpoint alone must do
-            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+            if error.errno not in NO_LINKS:
                 raise
             return
         os.replace(link, previous)

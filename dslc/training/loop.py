@@ -22,7 +22,9 @@ from dslc.training.checkpoint import (
     backend_of_run,
     cannot_write,
     clear,
+    keep_epoch,
     read_checkpoint,
+    roll_back,
     write_checkpoint,
     write_json,
     write_weights,
@@ -31,6 +33,8 @@ from dslc.training.run import Epoch, Run, Settings, evaluate
 
 #: an epoch that took less time than the first is not worth a checkpoint; more time than the second is too much to lose
 SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 60.0
+#: rows that are evaluated at a time
+EVALUATED = 256
 
 
 @dataclass
@@ -47,12 +51,18 @@ class Job:
     fingerprint: str = ""
     #: weights to begin with in place of fresh ones
     start: Arrays | None = None
+    #: whether the loss and the metrics of rows are means over them, so that a part of the rows at a time is enough
+    in_parts: bool = True
     #: what the module computes with: another backend would end with other last bits
     backend: str = "numpy"
     #: how files became the data, for the folder
     encoding: dict[str, Any] | None = None
     #: spec, settings and data, for the folder: what draws pictures of the run needs them
     about: dict[str, Any] = field(default_factory=dict)
+
+    def evaluate(self, weights: Arrays, data: Arrays, rows: Rows, part: int = EVALUATED) -> dict[str, float]:
+        """Loss and metrics of all rows together, for inference."""
+        return evaluate(self.module, weights, data, rows, part if self.in_parts else rows.count)
 
 
 @dataclass
@@ -133,6 +143,8 @@ class Training:
             raise cannot_write(self.job.folder, error) from error
 
     def work(self) -> Outcome:
+        if self.settings.roll_back is not None:
+            roll_back(self.job.folder, self.settings.roll_back)
         self.resume()
         first = self.run.step_number
         self.watch.on_start(first, self.total)
@@ -183,10 +195,11 @@ class Training:
 
     def evaluate(self, weights: Arrays) -> dict[str, float]:
         assert self.job.validation_rows is not None
-        size = max(self.run.batch, 256)
-        return evaluate(self.job.module, weights, self.job.validation, self.job.validation_rows, size)
+        return self.job.evaluate(weights, self.job.validation, self.job.validation_rows, max(self.run.batch, EVALUATED))
 
     def is_time_to_save(self, ended: bool) -> bool:
+        if ended and self.settings.every_epoch:
+            return True
         every = self.settings.checkpoint_every
         if every is not None:
             return self.run.step_number % every == 0
@@ -225,6 +238,8 @@ class Training:
             snapshot.about["start"] = self.start
         snapshot.best = self.best
         write_checkpoint(self.job.folder, snapshot)
+        if self.settings.every_epoch and self.run.epoch and not self.run.position:
+            keep_epoch(self.job.folder, self.run.epoch)
         write_weights(self.job.folder, self.kept())
         write_json(self.job.folder / ENCODING, self.job.encoding)
         write_json(self.job.folder / RECORD, self.job.about)

@@ -31,6 +31,10 @@ class Settings:
     checkpoint_every: int | None = None
     #: whether to begin anew where there is a checkpoint
     fresh: bool = False
+    #: whether to keep the checkpoint of each epoch
+    every_epoch: bool = False
+    #: epoch whose checkpoint to go back to
+    roll_back: int | None = None
     #: when to stop before the last step, and by which value of the validation rows epochs are compared
     rules: Rules = field(default_factory=Rules)
     #: whether the weights of the best epoch are left in place of the last ones

@@ -9,18 +9,18 @@ from types import ModuleType
 from typing import Any
 
 from dslc.arrays import Arrays
+from dslc.builder.build import build_train
 from dslc.check import program as p
 from dslc.data.fields import fields_of
 from dslc.data.files import Dataset, Source
-from dslc.data.rows import rows_of
+from dslc.data.rows import row_size, rows_of
+from dslc.ir import nodes as ir
 from dslc.open_sizes import needed, sizes_of, untold_sizes
+from dslc.row_means import means
 from dslc.run_errors import RunError
 from dslc.training.loop import Job, Outcome
-from dslc.training.run import Settings, evaluate
+from dslc.training.run import Settings
 from dslc.training.weights import read_old_weights, read_weights
-
-#: rows that are evaluated at a time
-EVALUATED = 256
 
 
 def sizes_of_data(train: p.TrainProgram, source: Source) -> dict[str, int]:
@@ -75,6 +75,7 @@ def job_of(
             raise RunError(f"{option} needs validation rows, and there are none", help=help)
     job = Job(module, data.training, rows, folder, data.validation, start=beginning.arrays(module))
     job.encoding = data.encoding
+    job.in_parts = in_parts(train)
     if data.validation:
         job.validation_rows = rows_of(fields_of(train.instance), data.validation)
     return job
@@ -84,4 +85,14 @@ def tested(train: p.TrainProgram, job: Job, outcome: Outcome, test: Mapping[str,
     """Loss and metrics of the rows for the test, none where there are no such rows."""
     if not test:
         return {}
-    return evaluate(job.module, outcome.weights, dict(test), rows_of(fields_of(train.instance), test), EVALUATED)
+    return job.evaluate(outcome.weights, dict(test), rows_of(fields_of(train.instance), test))
+
+
+def in_parts(train: p.TrainProgram) -> bool:
+    """Whether the loss and all metrics that are single numbers are means over rows."""
+    rows = row_size(fields_of(train.instance))
+    if rows is None:
+        return True
+    with ir.compilation():
+        outputs = build_train(train, "inference").outputs
+        return means([x for x in outputs.values() if not x.shape], rows)

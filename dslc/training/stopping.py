@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from dslc.run_errors import RunError
 
 #: names of metrics that are better when they are higher, or lower; of others it must be said
-HIGHER = frozenset({"accuracy", "top_accuracy", "binary_accuracy", "precision", "recall", "f1", "auc", "r2", "iou"})
+HIGHER = frozenset(
+    {"accuracy", "top_accuracy", "binary_accuracy", "precision", "recall", "f1", "macro_f1", "auc", "r2", "iou"}
+)
 LOWER = frozenset({"loss", "error", "mse", "mae", "rmse", "perplexity", "nll", "brier", "ece", "calibration_error"})
 
 

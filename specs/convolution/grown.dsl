@@ -2,10 +2,10 @@
 # dropout and skips where each of them is switched on.
 
 layer grown_block(x: [N, H, W, C], norm: bool, drop: float, skip: bool) -> y: [N, H, W, C]:
-    h = conv2d(x, C, pad = 1)
+    h = x
     if norm:
         h = batch_norm(h)
-    h = relu(h)
+    h = h |> relu |> conv2d(C, pad = 1)
     if drop > 0:
         h = dropout(h, drop)
     y = x + h if skip else h
@@ -19,7 +19,7 @@ model grown(
     for l in 0..depth:
         h = grown_block(h, norm, drop, skip)
     use head = dense(classes)
-    logits = h |> global_avg_pool |> head
+    logits = h |> relu |> global_avg_pool |> head
 
 train grown(x, label: i32[N] < classes, rate = 3e-3, batch = 64, epochs = 5):
     logits = grown(x)
