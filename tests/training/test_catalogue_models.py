@@ -44,7 +44,7 @@ def result(*arguments: object, backend: str = "numpy") -> Any:
 
 
 @rows("9.14")
-@every_backend
+@pytest.mark.parametrize("backend", ["numpy", "c", pytest.param("triton", marks=pytest.mark.long)])
 def test_a_run_goes_back_to_an_epoch_with_the_same_bits(backend: str, tmp_path: Path) -> None:
     """Parameters, running statistics, slots of the optimiser and the place in the data; then on to the same end."""
     spec, data = normed_run(tmp_path, 20)
