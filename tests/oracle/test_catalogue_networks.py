@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,6 @@ import dslc
 from dslc.cli.main import cli
 from dslc.library import entries
 
-# Triton's interpreter must be chosen before triton is imported
-os.environ["TRITON_INTERPRET"] = "1"
 torch.set_num_threads(1)
 
 every_backend = pytest.mark.parametrize("backend", ["numpy", "c", "triton"])

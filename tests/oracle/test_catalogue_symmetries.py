@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ from catalogue_layers import conv
 from marks import rows
 from properties import difference, equivariance, invariance, quarter_turn, shift, shown
 
-# Triton's interpreter must be chosen before triton is imported
-os.environ["TRITON_INTERPRET"] = "1"
 torch.set_num_threads(1)
 
 every_backend = pytest.mark.parametrize("backend", ["numpy", "c", "triton"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,6 @@ from dslc.frontend import check_file
 from dslc.training.checkpoint import read_snapshot
 from dslc.training.start import in_parts
 
-# Triton's interpreter must be chosen before triton is imported
-os.environ["TRITON_INTERPRET"] = "1"
 torch.set_num_threads(1)
 
 every_backend = pytest.mark.parametrize("backend", ["numpy", "c", "triton"])
