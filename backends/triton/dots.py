@@ -90,9 +90,15 @@ MOST_READ = 6
 def tile_of(kernel: Kernel, dtype: str) -> tuple[int, int]:
     """Rows and columns that a program has at most."""
     many = len(kernel.dots) > 1 or tiles_read_after(kernel) > MOST_READ or reads_open_windows(kernel)
-    if widest_float(kernel, dtype) == "f64":  # tiles take twice the registers, and functions of them more than that
+    if widest_float(kernel, dtype) == "f64":  # tiles take twice the registers, functions and draws more than that
+        many = many or draws(kernel)
         return (32, 16) if many else (32, 32) if functions_after(kernel) else (64, 64)
     return 64, 32 if many else 64
+
+
+def draws(kernel: Kernel) -> bool:
+    """Is anything drawn at random? A draw takes the registers of some ten numbers for a short time."""
+    return any(isinstance(s, ir.Rand) for m in kernel.members.values() for s in ir.scalars(m.body))
 
 
 def reads_open_windows(kernel: Kernel) -> bool:
