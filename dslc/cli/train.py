@@ -69,7 +69,8 @@ def train(context: click.Context, /, seeds: int | None, as_json: bool, **options
             click.echo(error.text(), err=True)
         context.exit(1)
     except Stopped as stop:
-        command = f"the same command goes on from there ({stop.folder})"
+        without = " without --fresh" if wanted.fresh else "" if wanted.roll_back is None else " without --roll-back"
+        command = f"the same command{without} goes on from there ({stop.folder})"
         click.echo(printable(f"stopped after step {stop.step}, with a checkpoint; {command}"), err=True)
         context.exit(EXIT_INTERRUPTED)
     if as_json:

@@ -85,13 +85,18 @@ def keep_epoch(folder: Path, epoch: int) -> None:
     also_called(folder / CHECKPOINT, folder / f"checkpoint.epoch-{epoch}.npz")
 
 
-def roll_back(folder: Path, epoch: int) -> None:
-    """Put the checkpoint of an epoch in the place of the last one; those of later epochs are deleted."""
+def read_epoch(folder: Path, epoch: int) -> Snapshot:
+    """The checkpoint that was kept of an epoch."""
     kept = epochs_of(folder)
     if epoch not in kept:
         have = f"it has those of {', '.join(map(str, kept))}" if kept else "--every-epoch keeps them"
         raise RunError(f"--roll-back {epoch}: {folder} has no checkpoint of that epoch", help=have)
-    read_snapshot(kept[epoch])
+    return read_snapshot(kept[epoch])
+
+
+def roll_back(folder: Path, epoch: int) -> None:
+    """Put the checkpoint of an epoch in the place of the last one; those of later epochs are deleted."""
+    kept = epochs_of(folder)
     also_called(kept[epoch], folder / CHECKPOINT)
     for path in (folder / PREVIOUS, *(x for number, x in kept.items() if number > epoch)):
         path.unlink(missing_ok=True)

@@ -24,6 +24,7 @@ from dslc.training.checkpoint import (
     clear,
     keep_epoch,
     read_checkpoint,
+    read_epoch,
     roll_back,
     write_checkpoint,
     write_json,
@@ -143,9 +144,10 @@ class Training:
             raise cannot_write(self.job.folder, error) from error
 
     def work(self) -> Outcome:
-        if self.settings.roll_back is not None:
-            roll_back(self.job.folder, self.settings.roll_back)
-        self.resume()
+        back = self.settings.roll_back
+        self.resume(read_checkpoint(self.job.folder) if back is None else read_epoch(self.job.folder, back))
+        if back is not None:  # only now: a checkpoint of other settings is refused before anything is deleted
+            roll_back(self.job.folder, back)
         first = self.run.step_number
         self.watch.on_start(first, self.total)
         while self.run.step_number < self.total and not self.reason():
@@ -245,8 +247,7 @@ class Training:
         write_json(self.job.folder / RECORD, self.job.about)
         self.saved_step, self.saved_at = self.run.step_number, time.monotonic()
 
-    def resume(self) -> None:
-        snapshot = read_checkpoint(self.job.folder)
+    def resume(self, snapshot: Snapshot | None) -> None:
         if snapshot is None:
             return
         self.check_same(snapshot)

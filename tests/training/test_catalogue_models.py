@@ -85,6 +85,17 @@ def test_an_epoch_that_was_not_kept_is_told(tmp_path: Path) -> None:
     assert not list((tmp_path / "a").glob("*epoch*"))
 
 
+@rows("9.14")
+def test_a_roll_back_that_is_refused_deletes_nothing(tmp_path: Path) -> None:
+    spec, data = normed_run(tmp_path, 20)
+    options = ("train", spec, "--data", data, "--backend", "numpy", "-o", tmp_path / "a")
+    assert run(*options, "--epochs", 4, "--every-epoch", "--batch", 5).exit_code == 0
+    before = {x.name: x.read_bytes() for x in (tmp_path / "a").iterdir()}
+    done = run(*options, "--roll-back", 2)
+    assert done.exit_code == 1 and "checkpoint.epoch-2.npz was made with --batch 5, not 8" in done.stderr
+    assert {x.name: x.read_bytes() for x in (tmp_path / "a").iterdir()} == before
+
+
 # ---- metrics of any kind (9.15)
 
 

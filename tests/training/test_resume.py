@@ -18,6 +18,7 @@ import pytest
 from small_runs import normed, process, run, same_bits, weights
 
 from dslc import arrays as files
+from dslc.run_errors import Stopped
 
 CHECKPOINT = "checkpoint.npz"
 
@@ -78,6 +79,20 @@ def test_an_interrupt_leaves_a_checkpoint_of_the_last_step(
     assert weights(tmp_path / "run")
     assert run("train", spec, *options, "-o", tmp_path / "run").exit_code == 0
     assert same_bits(weights(reference), weights(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("option", [("--fresh",), ("--roll-back", 2)])
+def test_what_would_not_go_on_from_the_checkpoint_is_told(
+    option: tuple[object, ...], whole: tuple[Path, Path, Path, tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, _, folder, options = whole
+
+    def stop(*_: object) -> None:
+        raise Stopped(5, 1, folder)
+
+    monkeypatch.setattr("dslc.cli.train.trained", stop)
+    done = run("train", spec, *options, "-o", folder, *option)
+    assert done.exit_code == 130 and f"the same command without {option[0]} goes on from there" in done.stderr
 
 
 def test_a_run_in_parts_ends_with_the_same_bits(tmp_path: Path) -> None:
