@@ -148,7 +148,8 @@ class Encoding:
                 columns.append(Column(name, categories=_categories(table, name)))
             else:
                 chosen = values if rows is None else values[rows]
-                columns.append(Column(name, float(chosen.mean()), float(chosen.std()) or 1.0))
+                spread = float(chosen.std()) if np.ptp(chosen) else 0.0  # that of equal values is not 0 but rounding
+                columns.append(Column(name, float(chosen.mean()), spread or 1.0))
         classes = _texts(table, target) if target else ()
         return cls(tuple(columns), target, classes, {name: _texts(table, name) for name in alone})
 

@@ -14,6 +14,7 @@ from small_runs import run
 
 from dslc.data import Encoding, read_table
 from dslc.data.rows import parts_of
+from dslc.data.table import Table
 from dslc.run_errors import RunError
 
 FLOWERS = """
@@ -54,6 +55,16 @@ def test_columns_are_encoded_as_scikit_learn_does(tmp_path: Path) -> None:
     labels = LabelEncoder().fit(columns["kind"])
     assert list(encoding.classes) == list(labels.classes_) == ["iris", "rose", "tulip"]
     assert encoding.target_of(table).tolist() == labels.transform(columns["kind"]).tolist()
+
+
+@pytest.mark.parametrize("value", [0.3, 7.7, 1e6 + 0.1])
+def test_a_column_of_equal_numbers_has_no_deviation(value: float) -> None:
+    """Their standard deviation by the formula is what rounding leaves, and nothing to divide other rows by."""
+    column = np.full(10, value)
+    encoding = Encoding.fit(Table(Path("t.csv"), {"a": column}))
+    found = encoding.features(Table(Path("t.csv"), {"a": np.array([value, value + 1])}))
+    expected = StandardScaler().fit(column[:, None]).transform([[value], [value + 1]])
+    np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
 @rows("X4.4")
