@@ -294,7 +294,8 @@ def pad_batch(sequences: Sequence[Any], length: int | None = None, fill: float =
     longest = int(lengths.max()) if length is None else length
     if lengths.max() > longest:
         raise ValueError(f"expected at most {longest} elements, number {int(lengths.argmax())} has {lengths.max()}")
-    batch = np.full((len(arrays), longest, *arrays[0].shape[1:]), fill, np.result_type(*arrays))
+    kind = np.result_type(*([x for x in arrays if x.size] or arrays))  # an empty list has no type of its own
+    batch = np.full((len(arrays), longest, *arrays[0].shape[1:]), fill, kind)
     for row, x in zip(batch, arrays, strict=True):
         row[: len(x)] = x
     return batch, lengths

@@ -203,6 +203,8 @@ def test_sequences_are_padded_as_by_torch() -> None:
     expected = torch.nn.utils.rnn.pad_sequence([torch.tensor(x) for x in sequences], batch_first=True)
     np.testing.assert_array_equal(batch, expected.numpy())
     assert pad_batch([[1], [2, 3]], length=4, fill=9)[0].tolist() == [[1, 9, 9, 9], [2, 3, 9, 9]]
+    empty, lengths = pad_batch([[5, 6], []])
+    assert empty.tolist() == [[5, 6], [0, 0]] and lengths.tolist() == [2, 0] and empty.dtype.kind == "i"
 
 
 def test_batches_that_cannot_be_are_refused() -> None:
