@@ -157,7 +157,8 @@ def defaults(program: Compiled) -> dict[str, int]:
         if isinstance(node, t.Train) and node.model == program.model.name:
             for formal in node.formals:
                 if formal.name in ("batch", "epochs") and formal.default is not None:
-                    if not isinstance(formal.default, t.Number) or formal.default.value != int(formal.default.value):
-                        raise RunError(f"expected a whole number for `{formal.name}`", formal.default.span)
-                    found[formal.name] = int(formal.default.value)
+                    value = formal.default.value if isinstance(formal.default, t.Number) else 0
+                    if value < 1 or not float(value).is_integer():
+                        raise RunError(f"expected a whole number from 1 on for `{formal.name}`", formal.default.span)
+                    found[formal.name] = int(value)
     return found

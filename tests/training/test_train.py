@@ -382,3 +382,13 @@ def test_a_new_head_is_trained_on_weights_of_another(tmp_path: Path) -> None:
     assert done.exit_code == 1 and "did not begin with the weights" in done.stderr
     report = json.loads(run(*options, tmp_path / "c", "--steps", 1, *start, "--new", "head", "--json").stdout)
     assert report["new"] == ["head.W", "head.b"] and not {"head.W", "head.b"} & {*report["loaded"]}
+
+
+@pytest.mark.parametrize("text", ["batch = 0", "epochs = 0", "batch = 2.5"])
+def test_a_length_of_a_run_that_cannot_be_is_refused(text: str, tmp_path: Path) -> None:
+    spec, data = normed(tmp_path)
+    name = text.split()[0]
+    spec.write_text(re.sub(rf"{name} = \d+", text, spec.read_text(encoding="utf-8")), encoding="utf-8")
+    done = run("train", spec, "--data", data, "--backend", "numpy", "-o", tmp_path / "run")
+    assert done.exit_code == 1 and f"expected a whole number from 1 on for `{name}`" in done.stderr
+    assert not (tmp_path / "run").exists()
