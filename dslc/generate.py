@@ -55,11 +55,8 @@ def continued(
     """The prompt and what the model writes behind it, until there are `length` tokens or the token `end` comes."""
     text = _begun(prompt)
     reader = _reader(module, params, length, context)
-    logits = reader.read(text)
-    while len(text) < length and text[-1] != end:
-        text.append(choose(logits))
-        if len(text) < length:
-            logits = reader.read(text)
+    while _open(text, length, end):
+        text.append(choose(reader.read(text)))
     return text
 
 
@@ -70,7 +67,9 @@ def beam_search(
     """The most probable texts of a search that keeps `beams` of them, with the logarithms of their probabilities."""
     first = _reader(module, params, length, context)
     text = _begun(prompt)
-    kept: list[tuple[float, list[int], Any, Any]] = [(0.0, text, first, first.read(text))]
+    kept: list[tuple[float, list[int], Any, Any]] = [
+        (0.0, text, first, first.read(text) if _open(text, length, end) else None)
+    ]
     while any(_open(text, length, end) for _, text, _, _ in kept):
         every: list[tuple[float, int, int | None]] = []
         for n, (score, text, _, logits) in enumerate(kept):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,16 @@ def test_a_text_ends_with_its_end_or_when_it_is_long_enough() -> None:
     best = beam_search(ended, {}, [0], 6, beams=2, end=2)
     assert [x for _, x in best] == [[0, 1, 2], [0, 2]]
     np.testing.assert_allclose(np.exp([x for x, _ in best]), [0.42, 0.4])
+
+
+def test_a_prompt_that_is_long_enough_stays_as_it_is(tmp_path: Path) -> None:
+    """Also where the cache for steps has room for no more than the text."""
+    module = model(Path("transformer/gpt.dsl"), tmp_path)
+    params, prompt = module.init(0), [1, 2, 3, 4]
+    assert "length" in inspect.signature(module.init_cache).parameters
+    for length in (3, 4):
+        assert continued(module, params, prompt, length) == prompt
+        assert beam_search(module, params, prompt, length, beams=2) == [(0.0, prompt)]
 
 
 def test_a_prompt_is_never_empty() -> None:
