@@ -76,6 +76,8 @@ def compiled_for(wanted: Wanted, quiet: bool) -> Compiled:
         raise click.UsageError("--new is for --weights: without it all parameters begin anew")
     if wanted.roll_back is not None and wanted.fresh:
         raise click.UsageError("--roll-back goes on from a checkpoint, --fresh deletes them: give one of the two")
+    if wanted.ema is not None and wanted.swa is not None:
+        raise click.UsageError("--ema and --swa are two averages of the weights: give one of the two")
     *_, train = chosen(wanted.spec, wanted.settings, wanted.model)
     if train is None:
         raise click.UsageError(f"{wanted.spec} has no `train`; add one to say what to minimise")

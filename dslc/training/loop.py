@@ -217,11 +217,17 @@ class Training:
         return self.best.arrays if self.settings.keep_best and self.best is not None else self.weights()
 
     def kept_in_words(self) -> str:
-        averaged = " (averaged)" if self.average.count else ""
         if not self.settings.keep_best or self.best is None:
-            return f"weights of the last step{averaged}"
-        by = self.settings.rules.watched.name
+            return f"weights of the last step{self.averaged(self.run.epoch)}"
+        by, averaged = self.settings.rules.watched.name, self.averaged(self.best.epoch)
         return f"weights of epoch {self.best.epoch}{averaged}, the best validation {by} ({self.best.value:.4f})"
+
+    def averaged(self, epoch: int) -> str:
+        """Whether the weights that there were after an epoch are an average, in words."""
+        first = self.settings.swa
+        if first is not None and epoch < first:
+            return f" (not averaged before the end of epoch {first})"
+        return "" if self.settings.ema is first is None else " (averaged)"
 
     # ---- checkpoints
 

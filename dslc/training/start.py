@@ -20,6 +20,7 @@ from dslc.row_means import means
 from dslc.run_errors import RunError
 from dslc.training.loop import Job, Outcome
 from dslc.training.run import Settings
+from dslc.training.stopping import Watched
 from dslc.training.weights import read_old_weights, read_weights
 
 
@@ -68,7 +69,7 @@ def job_of(
     rules = settings.rules
     for option, needs in (
         ("--patience", rules.patience is not None), ("--plateau", rules.plateau is not None),
-        ("--keep best", settings.keep_best),
+        ("--watch" if rules.watched != Watched() else "--keep best", settings.keep_best),
     ):  # fmt: skip
         if needs and not data.validation:
             help = "add --validation 0.1, or val_ arrays to the data"

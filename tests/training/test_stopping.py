@@ -244,6 +244,20 @@ def test_weights_are_averaged_over_epochs_and_evaluated(tmp_path: Path) -> None:
     assert plain["history"][1]["validation"] == report["history"][1]["validation"]
 
 
+def test_weights_that_are_not_averaged_are_not_called_so(tmp_path: Path) -> None:
+    """The metric only falls where it is said that more is better, so that the first epoch stays the best."""
+    spec, data, *_ = line(tmp_path)
+    options = (spec, "--data", data, "--validation", 0.3, "--epochs", 3, "-o", tmp_path / "a", "--swa")
+    best = result(*options, 3, "--watch", "off:max")
+    assert best["best_epoch"] == 1 and "epoch 1 (not averaged before the end of epoch 3)" in best["kept"]
+    result(*options[:-3], "--keep", "best", "--watch", "off:max", "-o", tmp_path / "plain")
+    assert same_bits(weights(tmp_path / "a"), weights(tmp_path / "plain"))
+    done = run("train", *options, 9, "--fresh", "--backend", "numpy")
+    assert "weights of the last step (not averaged before the end of epoch 9)" in " ".join(done.stdout.split())
+    both = run("train", *options, 1, "--ema", 0.5)
+    assert both.exit_code == 2 and "give one of the two" in both.stderr
+
+
 @pytest.mark.parametrize(
     "more",
     [
@@ -289,6 +303,7 @@ def test_other_settings_than_those_of_the_checkpoint_are_refused(tmp_path: Path)
         (("--patience", 2), "--patience needs validation rows"),
         (("--plateau", 2), "--plateau needs validation rows"),
         (("--keep", "best"), "--keep best needs validation rows"),
+        (("--watch", "off:min"), "--watch needs validation rows"),
     ],
 )
 def test_what_cannot_be_done_is_told(options: tuple[object, ...], told: str, tmp_path: Path) -> None:
