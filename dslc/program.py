@@ -180,9 +180,9 @@ class Program:
                 builder.values[tensor] = Value(node, False)
             builder.statements(optimizer.body)
             starts = {s.tensor.name: builder.scalar(s.value, {}) for s in optimizer.states}
-            for node in ir.schedule(tuple(unit.updates.values())):
-                if isinstance(node, ir.Comp) and node.op is not None:
-                    raise Refusal("an update that is not elementwise", node.span)
+            for made in ir.schedule(tuple(unit.updates.values())):
+                if isinstance(made, ir.Comp) and made.op is not None:
+                    raise Refusal("an update that is not elementwise", made.span)
             return Update(inputs, slots, dict(unit.updates), starts, table)
 
     @contextmanager
