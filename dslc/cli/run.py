@@ -11,6 +11,8 @@ from dslc.cli.arguments import SET
 from dslc.cli.compile import DTYPE_OF_NUMPY, MODEL, RUN_BACKEND, SPEC
 
 if TYPE_CHECKING:
+    from dslc.arrays import Arrays
+    from dslc.check import program as p
     from dslc.cli.compiled import Compiled
 
 #: Of the object that `--json` prints.
@@ -60,13 +62,14 @@ def run(
     import json
 
     from dslc.arrays import write_arrays
-    from dslc.cli.compiled import compiled, spec_errors
+    from dslc.cli.compiled import chosen, compiled, spec_errors
     from dslc.run_errors import RunError
     from dslc.training.checkpoint import cannot_write
 
-    with spec_errors(as_json, JSON_VERSION):
-        program = compiled(spec, settings, dtype, model, backend, as_json)
     try:
+        with spec_errors(as_json, JSON_VERSION):
+            sizes = sizes_of_inputs(chosen(spec, settings, model)[1], weights, inputs)
+            program = compiled(spec, {**sizes, **settings}, dtype, model, backend, as_json)
         found = outputs(program, weights, inputs, seed)
         try:
             write_arrays(output, found)
@@ -85,14 +88,29 @@ def run(
         click.echo(f"{output}: " + ", ".join(f"{name} {list(x.shape)}" for name, x in found.items()))
 
 
-def outputs(program: Compiled, weights: Path, inputs: Path, seed: int) -> dict[str, Any]:
-    """The outputs of the model by name."""
+def sizes_of_inputs(model: p.Instance, weights: Path, inputs: Path) -> dict[str, int]:
+    """The open sizes that parameters need, as the inputs have them."""
+    from dslc.open_sizes import needed, sizes_of
+
+    wanted = needed(model)
+    if not wanted:
+        return {}
+    return sizes_of(model, {name: x.shape for name, x in arrays_of(model, weights, inputs).items()}, wanted)
+
+
+def arrays_of(model: p.Instance, weights: Path, inputs: Path) -> Arrays:
+    """The inputs of the model by name, encoded as in the training that left the weights."""
     from dslc.data.fields import fields_of, matched
     from dslc.data.files import inputs_of, read_encoding
+
+    fields = fields_of(model)
+    return matched(inputs, inputs_of(inputs, fields, read_encoding(weights.parent)), fields, where=model.where)
+
+
+def outputs(program: Compiled, weights: Path, inputs: Path, seed: int) -> dict[str, Any]:
+    """The outputs of the model by name."""
     from dslc.training.run import outputs_of
     from dslc.training.weights import read_weights
 
-    fields = fields_of(program.model)
-    found = inputs_of(inputs, fields, read_encoding(weights.parent))
-    arrays = matched(inputs, found, fields, where=program.model.where)
+    arrays = arrays_of(program.model, weights, inputs)
     return outputs_of(program.module, program.model, *read_weights(program.module, weights), arrays, seed)

@@ -87,8 +87,7 @@ def test_a_table_is_trained_on_and_new_rows_are_classified(tmp_path: Path) -> No
     new.write_text("hue,length\nred,52.5\nblue,30\nred,30\n", encoding="utf-8")
     out = tmp_path / "y.npz"
     done = run(
-        "run", spec, "--set", "D=3", "--weights", folder / "weights.safetensors", "--inputs", new, "-o", out,
-        "--backend", "numpy",
+        "run", spec, "--weights", folder / "weights.safetensors", "--inputs", new, "-o", out, "--backend", "numpy",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     found = np.load(out)["logits"].argmax(1)
