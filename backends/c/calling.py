@@ -40,11 +40,25 @@ class Saving(Function):
 
     def __call__(self, *fields):
         size = self.saves(self.pack(*fields, 0, 0))
-        saved = np.empty(size + 64, np.uint8)
-        first = -address(saved) % 64
-        saved = saved[first : first + size]
+        saved = place_of(size)
         super().__call__(*fields, address(saved), size)
         return saved
+
+
+def place_of(size):
+    """So many bytes at a multiple of 64."""
+    memory = np.empty(size + 64, np.uint8)
+    first = -address(memory) % 64
+    return memory[first : first + size]
+
+
+def in_place(saved):
+    """Saved values at a multiple of 64: hooks of torch may have brought them to another place."""
+    if address(saved) % 64 == 0:
+        return saved
+    placed = place_of(saved.size)
+    placed[:] = saved
+    return placed
 
 
 #: what a thread has of its own

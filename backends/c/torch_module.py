@@ -110,7 +110,7 @@ def torch_module():
         def backward(ctx, *cotangents):
             *tensors, saved = ctx.saved_tensors
             given, params = parts(tensors)
-            given += [saved.numpy(), *(x.numpy() for x in {floats})]
+            given += [in_place(saved.numpy()), *(x.numpy() for x in {floats})]
 {unpack}            {options} = ctx.options
 {modes}            if ctx.training:
 {modes}                by_param, by_input = adjoint_training(params, *given{state_given}{back_training_seed})

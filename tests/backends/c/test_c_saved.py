@@ -185,6 +185,27 @@ def test_two_forward_passes_before_two_backward_passes(tmp_path: Path) -> None:
         torch.autograd.grad(first, leaves)
 
 
+def test_hooks_of_torch_may_move_what_is_saved(tmp_path: Path) -> None:
+    module = compiled(MODELS["layers"], tmp_path)
+    made, (x,) = module.Module(seed=1), inputs(module, MODELS["layers"])
+    (wanted,) = torch.autograd.grad(made(x).sum(), x)
+    moves: list[int] = []
+
+    def moved(t: torch.Tensor) -> torch.Tensor:
+        """A copy that lies 8 bytes behind a multiple of 64."""
+        memory = torch.empty(t.nbytes + 128, dtype=torch.uint8)
+        first = -memory.data_ptr() % 64 + 8
+        found = memory[first : first + t.nbytes].view(t.dtype).view(t.shape)
+        moves.append(found.data_ptr() % 64)
+        return found.copy_(t.detach())
+
+    with torch.autograd.graph.saved_tensors_hooks(moved, lambda t: t):
+        y = made(x)
+    (found,) = torch.autograd.grad(y.sum(), x)
+    assert {*moves} == {8}
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+
+
 def test_saved_memory_goes_with_the_graph(tmp_path: Path) -> None:
     module = compiled(MODELS["layers"], tmp_path, "f32")
     made = module.Module()
