@@ -89,6 +89,7 @@ class Grouping:
         return len(self.steps) - 1
 
 
+@ir.remembered
 def most_axes(node: ir.Comp) -> int:
     """How many first axes of a comprehension it can be cut along."""
     rank = len(node.shape)

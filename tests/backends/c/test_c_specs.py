@@ -74,14 +74,14 @@ def agrees(path: str, dtype: str, size: int, prepare: Prepare = as_it_is) -> Non
             assert off <= allowed, f"{name} is off by {off:.2g} of its size, {allowed:.2g} are allowed"
 
 
-@pytest.mark.wide(4)
+@pytest.mark.wide(5)
 @pytest.mark.parametrize("path", SPECS)
 def test_the_module_of_a_spec_agrees_with_the_interpreter(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DSLC_CFLAGS", QUICK)
     agrees(path, "f64", 8)
 
 
-@pytest.mark.wide(6)
+@pytest.mark.wide(8)
 @pytest.mark.parametrize("path", SPECS)
 def test_a_module_of_floats_is_as_near_as_that_of_numpy(path: str) -> None:
     agrees(path, "f32", 5)
