@@ -104,6 +104,9 @@ def access(scope: Scope, node: t.Access, outside: Val | None = None) -> Val:
 
 def or_else(scope: Scope, node: t.OrElse) -> Val:
     """`(x[n, t-1] else 0)`."""
+    chosen = carried_reads.before_first(scope, node)
+    if chosen is not None:
+        return chosen
     outside = rules.expression(scope, node.value)
     if not isinstance(node.read, t.Access):
         scope.frame.report(kinds.ELSE_NEEDS_READ(Label(node.read.span)))

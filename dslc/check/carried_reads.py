@@ -100,6 +100,36 @@ def read_carried(scope: Scope, node: t.Access, tensor: Tensor, outside: Val | No
     return val
 
 
+def before_first(scope: Scope, node: t.OrElse) -> Val | None:
+    """`(h[n, t-1] else 0)` in a scan that gives `h` no start: `h[n, t-1] if t >= 1 else 0`, or None."""
+    read = node.read
+    if not isinstance(read, t.Access) or not isinstance(read.base, t.Name):
+        return None
+    tensor = scope.frame.names.get(read.base.id)
+    found = scan_state.sequence_of(scope.frame, tensor) if isinstance(tensor, Tensor) else None
+    if found is None:
+        return None
+    state, sequence = found
+    if sequence.start is not None or node in sequence.chosen or len(read.items) != len(sequence.tensor.shape):
+        return None
+    where, low = _step(scope, read.items[sequence.axis]), state.low
+    step = _offset(Affine(where.terms, tidy(where.offset - low)), state) if where is not None else None
+    if step is None or step >= 0 or not isinstance(low, int):
+        return None
+    index: t.Expr = t.Name(state.index.name, span=node.span)
+    if not state.node.reversed:
+        inside = t.Compare(">=", index, t.Number(str(low - step), span=node.span), span=node.span)
+    elif state.node.high is not None:
+        last = t.Sum((("+", state.node.high), ("-", t.Number(str(-step), span=node.span))), span=node.span)
+        inside = t.Compare("<", index, last, span=node.span)
+    else:
+        return None
+    sequence.chosen.append(node)
+    val = rules.expression(scope, t.Choose(node, inside, node.value, span=node.span))
+    sequence.chosen.remove(node)
+    return val
+
+
 def _step(scope: Scope, item: object) -> Affine | None:
     if not isinstance(item, t.Node) or isinstance(item, t.Rest | t.Group | t.Slice | t.Into):
         return None

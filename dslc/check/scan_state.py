@@ -31,6 +31,8 @@ class Sequence_:
     #: reads of earlier steps in branches of selects, whose conditions may leave out the first step
     conditional: list[tuple[Span, Affine, tuple[Known, ...]]] = field(default_factory=list)
     start: t.Start | None = None
+    #: reads with an `else` that are being checked as a choice by the step
+    chosen: list[t.OrElse] = field(default_factory=list)
 
 
 @dataclass(eq=False)

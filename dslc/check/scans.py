@@ -226,7 +226,7 @@ def _look_at_conditions(frame: Frame, state: ScanState, sequence: Sequence_) -> 
         ahead = difference(Affine((), tidy(state.index.size - 1)), position) if state.node.reversed else position
         if not not_negative(frame, ahead, known):
             sequence.earlier = sequence.earlier or span
-    if sequence.conditional and sequence.start is None and sequence.earlier is None:
+    if sequence.conditional and sequence.start is None and sequence.earlier is None and state.low == 0:
         span = sequence.target.span
         zero = t.Bool(False, span=span) if sequence.tensor.dtype == "bool" else t.Number("0", span=span)
         sequence.start = t.Start(t.Target(sequence.tensor.name, None, span=span), zero, span=span)
