@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dslc.check import carried_reads, materialise, members, rules, scan_state, tensor_reads, wording
+from dslc.check import carried_reads, elementwise, materialise, members, rules, scan_state, tensor_reads, wording
 from dslc.check.indices import Scope
 from dslc.check.program import Index, Position, Tensor
 from dslc.check.sums import REST
-from dslc.check.values import NOTHING, FunctionValue, Poison, Shared, Static, Val, whole_tensor
+from dslc.check.values import NOTHING, FunctionValue, Poison, Results, Shared, Static, Val, whole_tensor
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import EXTERNALS
@@ -65,6 +65,8 @@ def accessed_tensor(scope: Scope, node: t.Access) -> Tensor | None:
         case FunctionValue() | Shared():
             help = f"write the arguments after the brackets: `{node.span.text}(...)`"
             frame.report(kinds.NOT_INDEXABLE(Label(base.span), what=f"the function `{base.id}`", help=help))
+        case Results():
+            frame.report(elementwise.several_results(base, rules.expression(scope, base)))
         case Poison():
             pass
     return None

@@ -11,7 +11,7 @@ from dslc.check.indices import is_placeholder
 from dslc.check.positions import value_bound
 from dslc.check.program import Define, Tensor
 from dslc.check.sums import Placement
-from dslc.check.values import POISON, Shared, Static, is_float, is_int, lower
+from dslc.check.values import POISON, Results, Shared, Static, is_float, is_int, lower
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.sizes import Size
@@ -23,13 +23,30 @@ def equation(frame: Frame, node: t.Equation) -> None:
     """`y[n, o] = ...`."""
     good = [may_assign(frame, target, node) for target in node.targets]
     declared = [declared_shape(frame, target) for target in node.targets]
-    made = equations.equation_values(frame, node.targets, node.value, declared, node.where) if all(good) else None
+    together = not any(node.targets[0].name in state_.sequences for state_ in frame.scans)
+    made = None
+    if all(good):
+        made = equations.equation_values(frame, node.targets, node.value, declared, node.where, together=together)
     if made is None:
         for target in node.targets:
             poison(frame, target.name)
         return
+    if made[0].result:
+        bind_together(frame, node.targets[0], made, node.value.span)
+        return
     for target, result in zip(node.targets, made, strict=True):
         bind(frame, target, result, node.value.span)
+
+
+def bind_together(frame: Frame, target: t.Target, made: Sequence[Made], span: Span) -> None:
+    """`r = f(x)` with several results: `r.loss` is one of them."""
+    tensors = {}
+    for one in made:
+        name, below = f"{target.name}_{one.result}", value_bound(frame, one.expr)
+        tensor = frame.new_tensor(name, one.expr.dtype, one.shape, span=target.span, below=below, origins=one.origins)
+        frame.emit(Define(tensor, one.axes, one.expr, target.span.to(span)))
+        tensors[one.result] = tensor
+    frame.names[target.name] = Results(tensors, target.span)
 
 
 def poison(frame: Frame, name: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from dslc.check import elementwise, rules, scan_state, static_values, wording
@@ -29,6 +29,8 @@ class Made:
     expr: Expr
     origins: tuple[tuple[Span, str], ...]
     span: Span
+    #: which of several results it is, where one name stands for all of them
+    result: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,8 +137,12 @@ def equation_values(
     where: Sequence[t.Condition] = (),
     repeats: bool = False,
     nameless: bool = False,
+    together: bool = False,
 ) -> list[Made] | None:
-    """Check `targets = value`: ranges, sums, shapes. `declared` gives shapes that are already fixed."""
+    """Check `targets = value`: ranges, sums, shapes. `declared` gives shapes that are already fixed.
+
+    `together`: one name without brackets may stand for all results of a call.
+    """
     before = frame.errors
     frame.checker.step(value.span, EQUATION_STEPS)
     scope = open_scope(frame, targets, value)
@@ -165,6 +171,10 @@ def equation_values(
     if val.poisoned or frame.errors > before:
         return None
     results = val.several or (val,)
+    named: Sequence[str] = [""] * len(targets)
+    if together and val.several and val.results and len(targets) == 1 and targets[0].items is None and not declared[0]:
+        named = val.results
+        targets, sides, declared = [targets[0]] * len(named), [[]] * len(named), [None] * len(named)
     if len(results) != len(targets):
         names = Label(targets[0].span.to(targets[-1].span), wording.count(len(targets), "name"))
         label = Label(value.span, wording.count(len(results), "result"))
@@ -183,7 +193,8 @@ def equation_values(
         laid.append((target, axes, result))
     if not scope.finish():
         return None
-    return [close(scope, target, axes, lower(result)) for target, axes, result in laid]
+    made = [close(scope, target, axes, lower(result)) for target, axes, result in laid]
+    return [replace(one, result=name) for one, name in zip(made, named, strict=True)]
 
 
 def report_summed(

@@ -19,7 +19,7 @@ from dslc.check import (
 from dslc.check.conditions import known_where
 from dslc.check.indices import Scope
 from dslc.check.program import Apply, Constant, Expr, IndexValue, SizeValue, Tensor
-from dslc.check.values import NOTHING, FunctionValue, Poison, Ratio, Shared, Static, Val, is_float
+from dslc.check.values import NOTHING, FunctionValue, Poison, Ratio, Results, Shared, Static, Val, is_float
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.sizes import Polynomial, tidy
@@ -59,6 +59,9 @@ def name(scope: Scope, node: t.Name) -> Val:
             return binding
         case FunctionValue() | Shared():
             return Val(function=binding)
+        case Results():
+            read = tuple(tensor_reads.whole(scope, tensor, node.span) for tensor in binding.tensors.values())
+            return Val(several=read, results=tuple(binding.tensors))
         case Poison():
             return NOTHING
 

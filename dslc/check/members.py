@@ -1,11 +1,11 @@
-"""Parameters of layers that were named with `use`: `layer.W`."""
+"""Parameters of layers that were named with `use`, `layer.W`, and results of calls that have a name, `r.loss`."""
 
 from __future__ import annotations
 
 from dslc.check import wording
 from dslc.check.frame import Frame
 from dslc.check.program import Tensor
-from dslc.check.values import FunctionValue, Poison, Shared
+from dslc.check.values import FunctionValue, Poison, Results, Shared
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.syntax import tree as t
@@ -27,6 +27,8 @@ def member(frame: Frame, node: t.Member) -> Tensor | None:
         return None
     if isinstance(binding, Poison):
         return None
+    if isinstance(binding, Results):
+        return one_of(frame, node, binding, parts)
     if not isinstance(binding, Shared):
         help = f"name the layer first: `use {base.id} = ...`" if isinstance(binding, FunctionValue) else None
         frame.report(kinds.NO_MEMBERS(Label(base.span), what=f"`{base.id}`", help=help))
@@ -37,6 +39,16 @@ def member(frame: Frame, node: t.Member) -> Tensor | None:
             frame.report(kinds.NOT_CALLED_YET(Label(node.span), name=base.id, help=help))
         return None
     return find_member(frame, node, binding, list(reversed(parts)))
+
+
+def one_of(frame: Frame, node: t.Member, results: Results, parts: list[str]) -> Tensor | None:
+    """`r.loss`, after `r = f(x)`."""
+    if len(parts) == 1 and node.name in results.tensors:
+        return results.tensors[node.name]
+    name = parts[-1] if parts[-1] not in results.tensors else parts[-2]
+    place, help = node.span.word(name), wording.near(name, list(results.tensors), "it has")
+    frame.report(kinds.NO_SUCH_RESULT(Label(place), name=name, callee=node.root.span.text, help=help))
+    return None
 
 
 def passed_param(frame: Frame, shared: Shared, found: Tensor, path: str) -> Tensor:

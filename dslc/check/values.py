@@ -82,6 +82,14 @@ def shared_layers(value: object) -> list[SharedLayer]:
     return []
 
 
+@dataclass(frozen=True)
+class Results:
+    """All results of one call under one name, `r = f(x)`: `r.loss` is one of them."""
+
+    tensors: Mapping[str, Tensor]
+    span: Span
+
+
 class Poison:
     """Stands for something that already has an error, so that nothing is said about it twice."""
 
@@ -91,7 +99,7 @@ class Poison:
 
 POISON = Poison()
 
-Binding = Union[Tensor, Static, FunctionValue, Shared, "Val", Poison]
+Binding = Union[Tensor, Static, FunctionValue, Shared, Results, "Val", Poison]
 
 
 @dataclass(eq=False)
