@@ -24,9 +24,13 @@ fn complex_product(a, b, c, d) -> (re, im):
 
 # The quotient of a + ib and c + id.
 fn complex_quotient(a, b, c, d) -> (re, im):
-    square = c^2 + d^2
-    re = (a * c + b * d) / square
-    im = (b * c - a * d) / square
+    # c^2 + d^2 may be too large or too small for a float; the quotient is the same for any scale, so no slope goes there
+    scale = stop_grad(max(abs(c), abs(d)))
+    u = c / scale
+    v = d / scale
+    square = u^2 + v^2
+    re = (a * u + b * v) / square / scale
+    im = (b * u - a * v) / square / scale
 
 # The exponential of a complex number: Euler's formula.
 fn complex_exp(re, im) -> (out_re, out_im):
@@ -39,9 +43,10 @@ fn complex_log(re, im) -> (out_re, out_im):
 
 # The principal square root, whose real part is not negative.
 fn complex_sqrt(re, im) -> (out_re, out_im):
-    long = sqrt((modulus(re, im) + abs(re)) / 2)
+    # selects and not abs, which has no slope at 0: the root is smooth on the imaginary axis, and on the cut from above
+    long = sqrt((modulus(re, im) + (re if re >= 0 else -re)) / 2)
     short = im / (2 * long) if long > 0 else 0
-    out_re = long if re >= 0 else abs(short)
+    out_re = long if re >= 0 else short if im >= 0 else -short
     out_im = short if re >= 0 else long if im >= 0 else -long
 
 # A whole or broken power of a complex number with a real exponent, along the principal branch.

@@ -10,6 +10,8 @@ import pytest
 import torch
 from catalogue import Array, Case, Table, cases, check, model, positive
 
+import dslc
+
 torch.set_num_threads(1)
 # Triton's interpreter must be chosen before triton is imported
 os.environ["TRITON_INTERPRET"] = "1"
@@ -105,6 +107,73 @@ def test_branches_and_large_numbers_are_those_of_numpy(backend: str, tmp_path: P
     np.testing.assert_allclose(found["back"][0], a, rtol=1e-9, atol=1e-11)
     zero = model(EDGES, tmp_path, backend).forward({}, np.zeros(1), np.zeros(1))
     np.testing.assert_array_equal(zero["root"], np.zeros((2, 1)))
+
+
+SLOPES = """
+model root(a: f64[N], b: f64[N]) -> (re: [N], im: [N]):
+    re, im = complex_sqrt(a, b)
+
+train root(a, b):
+    re, im = root(a, b)
+    minimize sum[n](re[n] * (n + 1)) + 2 * sum(im)
+    using sgd()
+"""
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c", "triton"])
+def test_the_slope_of_a_root_on_the_axes_is_that_of_torch(backend: str, tmp_path: Path) -> None:
+    a = torch.tensor([0.0, 0.0, 4.0, -4.0, -1e-8], dtype=torch.float64, requires_grad=True)
+    b = torch.tensor([2.0, -3.0, 0.0, 0.0, 0.0], dtype=torch.float64, requires_grad=True)
+    root = z(a, b).sqrt()
+    ((root.real * torch.arange(1, 6)).sum() + 2 * root.imag.sum()).backward()
+    path = tmp_path / "root.dsl"
+    path.write_text(SLOPES)
+    module = dslc.compile(path, backend=backend, dtype="f64", wrt=["a", "b"])
+    given = [x.detach() if backend == "triton" else x.detach().numpy() for x in (a, b)]
+    grads = module.loss_and_grad(module.init(), *given)[1]
+    for name, x in (("a", a), ("b", b)):
+        assert x.grad is not None
+        np.testing.assert_allclose(np.asarray(grads[name]), x.grad.numpy(), rtol=1e-12, atol=1e-12, err_msg=name)
+
+
+QUOTIENT = """
+model quotient(a: f32[N], b: f32[N], c: f32[N], d: f32[N]) -> (re: [N], im: [N]):
+    re, im = complex_quotient(a, b, c, d)
+
+train quotient(a, b, c, d):
+    re, im = quotient(a, b, c, d)
+    minimize sum(re) + 2 * sum(im)
+    using sgd()
+"""
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c", "triton"])
+def test_a_quotient_needs_no_square_of_its_divisor(backend: str, tmp_path: Path) -> None:
+    """The square of 1e25 is inf in float32, that of 1e-25 is 0."""
+    parts = [
+        np.array(x, np.float32)
+        for x in (
+            [1e25, -1e25, 1e-25, 3],
+            [1e25, 1e20, -1e-25, 4],
+            [1e25, 1e24, 1e-25, 0],
+            [-1e24, -1e25, 2e-25, 1e-30],
+        )
+    ]
+    exact = [torch.tensor(x.astype(np.float64), requires_grad=True) for x in parts]
+    value = z(exact[0], exact[1]) / z(exact[2], exact[3])
+    (value.real.sum() + 2 * value.imag.sum()).backward()
+    path = tmp_path / "quotient.dsl"
+    path.write_text(QUOTIENT)
+    module = dslc.compile(path, backend=backend, wrt=["a", "b", "c", "d"])
+    given = [torch.tensor(x) if backend == "triton" else x for x in parts]
+    found = module.forward({}, *given)
+    np.testing.assert_allclose(np.asarray(found["re"]), value.real.detach(), rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(found["im"]), value.imag.detach(), rtol=1e-6)
+    grads = module.loss_and_grad(module.init(), *given)[1]
+    for name, x in zip("abcd", exact, strict=True):
+        assert x.grad is not None
+        fits = x.grad.abs() < 1e38  # the slopes of the last quotient are larger than floats
+        np.testing.assert_allclose(np.asarray(grads[name])[fits], x.grad[fits], rtol=1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "c", "triton"])
