@@ -13,11 +13,11 @@ from typing import Any
 
 from dslc import pipeline
 from dslc.backends.registry import backend_of
+from dslc.backends.triton.prepare import prepared
 from dslc.check import program as p
 from dslc.ir import nodes as ir
 from dslc.ir.latex import latex
 from dslc.ir.show import show
-from dslc.kernels.prepare import prepared
 from dslc.passes.transform import Stages
 from dslc.sizes import show as show_size
 from dslc.source import Source, Span

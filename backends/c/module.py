@@ -22,13 +22,13 @@ from dslc.incremental.program import StepProgram
 from dslc.ir import nodes as ir
 from dslc.ir.interning import Table as IrTable
 from dslc.ir.interning import within
-from dslc.kernels.constants import normalised, unscaled
-from dslc.kernels.contract import contracted
-from dslc.kernels.exchange import exchanged
-from dslc.kernels.inline import inlined
-from dslc.kernels.recompute import recompute
-from dslc.kernels.sink import sunk
+from dslc.passes.constants import normalised, unscaled
+from dslc.passes.contract import contracted
+from dslc.passes.elementwise import inlined
+from dslc.passes.exchange import exchanged
 from dslc.passes.merge_scans import merge_read
+from dslc.passes.recompute import recompute
+from dslc.passes.sink import sunk
 from dslc.passes.transform import Outputs, Pass, Stages, everything, run_passes
 from dslc.pipeline import GRADIENT, STATE
 from dslc.program import Entry as ProgramEntry

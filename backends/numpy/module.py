@@ -19,8 +19,8 @@ from dslc.backends.numpy.stepping import step_functions
 from dslc.backends.numpy.weights import FILES, SAVE, SAVE_WITH_STATE, STORED
 
 from dslc.ir import nodes as ir
-from dslc.kernels.recompute import recomputed
 from dslc.long_lines import folded_text
+from dslc.passes.recompute import recomputed
 from dslc.pipeline import Lowered
 from dslc.program import Entry, Program
 from dslc.quoting import docstring

@@ -18,9 +18,9 @@ from dslc.builder.build import Unit
 from dslc.cost import BYTES, Cost, Counter, product
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
-from dslc.kernels.form import Kernel, Member
-from dslc.kernels.narrow import HALVES
 from dslc.ops.table import FREE
+from dslc.passes.narrow import HALVES
+from dslc.schedule.tiled import Kernel, Member
 from dslc.sizes import Size, floor_div
 
 

@@ -25,9 +25,9 @@ from dslc.backends.triton.rows import part_of, store_part
 from dslc.backends.triton.text import ATOM, HALF, Text, aligned, atom, name_of, size_code
 
 from dslc.ir import nodes as ir
-from dslc.kernels.form import Kernel
-from dslc.kernels.split import Split
 from dslc.ops.table import RECORDS
+from dslc.schedule.split import Split
+from dslc.schedule.tiled import Kernel
 from dslc.sizes import Size
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dslc.backends.triton.host import Host
+from dslc.backends.triton.prepare import prepared
 from dslc.backends.triton.registry import Registry
 from dslc.backends.triton.text import HOST, argument, of_statement, size_code, size_name
 
@@ -17,7 +18,6 @@ from dslc.check import program as p
 from dslc.guards import fitting, promises, symbols
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import line_names
-from dslc.kernels.prepare import prepared
 from dslc.passes.transform import Outputs
 from dslc.quoting import quoted
 from dslc.sizes import show

@@ -21,10 +21,10 @@ from dslc.backends.triton.text import HOST, identifier, name_of, size_code, unus
 from dslc.backends.triton.together import MOST_SUMS, can_join, joined
 
 from dslc.ir import nodes as ir
-from dslc.kernels.form import Kernel, Loop, Other, Step
-from dslc.kernels.group import kernel_of, step_reads
-from dslc.kernels.segments import row_of, segments
-from dslc.kernels.split import Split, split
+from dslc.schedule.kernels import kernel_of, step_reads
+from dslc.schedule.segments import row_of, segments
+from dslc.schedule.split import Split, split
+from dslc.schedule.tiled import Kernel, Loop, Other, Step
 from dslc.sizes import Size
 
 PRINTERS: dict[str, Callable[[Kernel, str, Mapping[ir.Node, int]], KernelText]] = {

@@ -17,9 +17,9 @@ from dslc.backends.triton.recurrence import results
 from dslc.backends.triton.text import name_of, size_code
 
 from dslc.ir import nodes as ir
-from dslc.kernels.form import Kernel, Loop, Step
-from dslc.kernels.group import kernel_of, step_reads
-from dslc.kernels.split import Afterwards, can_wait, for_all_steps
+from dslc.schedule.kernels import kernel_of, step_reads
+from dslc.schedule.split import Afterwards, can_wait, for_all_steps
+from dslc.schedule.tiled import Kernel, Loop, Step
 from dslc.source import NOWHERE
 
 if TYPE_CHECKING:

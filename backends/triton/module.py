@@ -30,7 +30,7 @@ from dslc.builder.build import Unit
 from dslc.check import program as p
 from dslc.ir import nodes as ir
 from dslc.ir.interning import within
-from dslc.kernels.narrow import HALVES, OPEN
+from dslc.passes.narrow import HALVES, OPEN
 from dslc.pipeline import GRADIENT, STATE, Lowered
 from dslc.program import Program
 from dslc.quoting import docstring, literal

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from dslc.backends.triton.prepare import prepared
+
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
-from dslc.kernels.form import Kernel, Loop, Step
-from dslc.kernels.prepare import prepared
+from dslc.schedule.tiled import Kernel, Loop, Step
 from dslc.sizes import show as show_size
 from dslc.source import NOWHERE, Span
 

@@ -16,8 +16,8 @@ from dslc.check import program as p
 from dslc.fans import fans
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import cast
-from dslc.kernels.group import scheduled
-from dslc.kernels.inline import inlined
+from dslc.passes.elementwise import inlined
+from dslc.schedule.kernels import scheduled
 
 SAVE = '''
 def save(params, path):

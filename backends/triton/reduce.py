@@ -10,10 +10,10 @@ from dslc.backends.triton.body import Axis, Body
 from dslc.backends.triton.text import ATOM, BIT, COMPARE, Text, aligned, is_float
 
 from dslc.ir import nodes as ir
-from dslc.kernels.contract import factors
-from dslc.kernels.form import Kernel, Member
-from dslc.kernels.rescale import Rescaled
 from dslc.meaning.known import value_given
+from dslc.passes.contract import factors
+from dslc.schedule.rescale import Rescaled
+from dslc.schedule.tiled import Kernel, Member
 
 NEUTRAL = {"sum": 0, "prod": 1, "max": float("-inf"), "min": float("inf"), "argmax": float("-inf"),
            "argmin": float("inf"), "any": False, "all": True}  # fmt: skip

@@ -13,8 +13,8 @@ from dslc.backends.triton.text import HALF, POINTER, TORCH, size_code
 
 from dslc import long_lines
 from dslc.ir import nodes as ir
-from dslc.kernels.narrow import narrow_input
 from dslc.long_lines import LONGEST_LINE
+from dslc.passes.narrow import narrow_input
 from dslc.quoting import literal
 from dslc.source import NOWHERE, Span
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from dslc.backends.triton.functions import Function, bind_layers, dictionary, leading_places, result
 from dslc.backends.triton.host import Host
 from dslc.backends.triton.numbers import text_of
+from dslc.backends.triton.prepare import prepared
 from dslc.backends.triton.registry import Registry
 from dslc.backends.triton.text import HOST, argument, of_statement, size_code, size_name
 
@@ -24,7 +25,6 @@ from dslc.incremental.program import StepProgram, bounded, entry_of, grows, open
 from dslc.incremental.room import Grown
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import line_names
-from dslc.kernels.prepare import prepared
 from dslc.pipeline import NEXT
 from dslc.sizes import Symbol, symbol
 

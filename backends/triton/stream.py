@@ -25,10 +25,10 @@ from dslc.backends.triton.text import ATOM, HALF, Text, atom, name_of, size_code
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
-from dslc.kernels.form import Kernel, Member
-from dslc.kernels.rescale import Rescaled, rescaled_sums
-from dslc.kernels.sides import contraction_sides
-from dslc.kernels.vanish import triangle
+from dslc.passes.sides import contraction_sides
+from dslc.schedule.rescale import Rescaled, rescaled_sums
+from dslc.schedule.tiled import Kernel, Member
+from dslc.schedule.vanish import triangle
 
 ROWS, SHORT, COLUMNS = 0, 10, 20
 #: short axes of this length and more take so many registers that a program gets more warps

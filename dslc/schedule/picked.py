@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dslc.ir import nodes as ir
-from dslc.kernels.sums import gathered, solved_axes
+from dslc.passes.comprehensions import gathered, solved_axes
 from dslc.passes.transform import Outputs, Transform
 
 

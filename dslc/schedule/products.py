@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from dslc.dtypes import alike, is_float
 from dslc.ir import nodes as ir
-from dslc.kernels.sides import contraction_sides
 from dslc.ops.table import COSTLY
+from dslc.passes.sides import contraction_sides
 from dslc.schedule.form import Gathered, Product
 from dslc.sizes import Size, estimate
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from dslc import pipeline
 from dslc.autodiff.reverse import NoDerivative, gradients, ones
+from dslc.backends.triton.prepare import PASSES
 from dslc.builder.build import Unit, build, build_train
 from dslc.builder.paths import separate, together
 from dslc.check import program as p
 from dslc.ir import nodes as ir
-from dslc.kernels.prepare import PASSES
 from dslc.meaning.contracting import Contracting, as_product
 from dslc.meaning.interpret import Array, Interpreter
 from dslc.passes.transform import run_passes

@@ -18,7 +18,7 @@ from triton_modules import ROOT, triton_module
 
 from dslc.compiler import choose, compile_text, imported
 from dslc.frontend import check_file
-from dslc.kernels import group
+from dslc.schedule import kernels as group
 from dslc.verification import checks
 from dslc.verification.backends import LOADERS, Loaded
 from dslc.verification.precision import Noise, Wanted

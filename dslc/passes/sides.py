@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import plain_variable
-from dslc.kernels.contract import entries, factors, product
+from dslc.passes.contract import entries, factors, product
 
 Sides = tuple[ir.Scalar, ir.Scalar, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 

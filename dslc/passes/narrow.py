@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from dslc.ir import nodes as ir
-from dslc.kernels.sides import is_contraction
+from dslc.passes.sides import is_contraction
 from dslc.passes.transform import Outputs, Transform
 
 HALVES = ("f16", "bf16")

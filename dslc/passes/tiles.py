@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import plain_variable
-from dslc.kernels.form import LONGEST_ROW
-from dslc.kernels.inline import Inlined, spreads
-from dslc.kernels.sides import contraction_sides
+from dslc.passes.elementwise import Inlined, spreads
+from dslc.passes.sides import contraction_sides
 from dslc.passes.transform import Outputs
 from dslc.sizes import Size
 
+#: the longest row that is held in registers as a whole
+LONGEST_ROW = 4096
 #: sums within a tile are no longer than this
 WIDEST = 128
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep, plain_variable
-from dslc.kernels.contract import Factor, factors
-from dslc.kernels.sides import contraction_sides
-from dslc.kernels.stream import tile_roles
+from dslc.passes.contract import Factor, factors
+from dslc.passes.sides import contraction_sides
+from dslc.passes.tiles import tile_roles
 from dslc.passes.transform import Outputs, Transform, everything
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dslc.ir import nodes as ir
-from dslc.kernels.form import Kernel, Member
 from dslc.meaning.known import INF, value_where_not
+from dslc.schedule.tiled import Kernel, Member
 
 
 def triangle(kernel: Kernel, members: Sequence[Member]) -> str:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
-from dslc.kernels.form import Kernel, Member
-from dslc.kernels.group import short
-from dslc.kernels.narrow import HALVES
+from dslc.passes.narrow import HALVES
+from dslc.schedule.kernels import short
+from dslc.schedule.tiled import Kernel, Member
 from dslc.sizes import Size
 
 #: into how many parts a sum is taken at most

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep, plain_variable
-from dslc.kernels.form import LONGEST_ROW, Dot, Kernel, Loop, Member, Other, Step
-from dslc.kernels.narrow import HALVES
-from dslc.kernels.sides import contraction_sides, inner_order, is_contraction
-from dslc.kernels.stream import Ending, Roles, ending, read_roles, tile_roles, tiles_of
+from dslc.passes.narrow import HALVES
+from dslc.passes.sides import contraction_sides, inner_order, is_contraction
+from dslc.passes.tiles import LONGEST_ROW, Ending, Roles, ending, read_roles, tile_roles, tiles_of
+from dslc.schedule.tiled import Dot, Kernel, Loop, Member, Other, Step
 from dslc.sizes import Size
 
 #: how many accumulators a contraction kernel may have

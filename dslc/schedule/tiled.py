@@ -19,9 +19,6 @@ from dataclasses import dataclass, field
 from dslc.ir import nodes as ir
 from dslc.sizes import Size
 
-#: the longest row that is held in registers as a whole
-LONGEST_ROW = 4096
-
 
 @dataclass
 class Member:

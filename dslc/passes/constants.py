@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
-from dslc.kernels.inline import Inlined, contraction
+from dslc.passes.elementwise import Inlined, contraction
 from dslc.passes.products import Product, join, split
 from dslc.passes.transform import Outputs, Transform, with_body
 

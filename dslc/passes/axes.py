@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
-from dslc.kernels.contract import appearance
-from dslc.kernels.stream import Roles, candidates, joint_roles
+from dslc.passes.contract import appearance
+from dslc.passes.tiles import Roles, candidates, joint_roles
 from dslc.passes.transform import Outputs, Transform, everything
 
 

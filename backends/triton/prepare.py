@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from dslc.ir import nodes as ir
-from dslc.kernels.axes import ordered
-from dslc.kernels.constants import normalised, unscaled
-from dslc.kernels.contract import contracted
-from dslc.kernels.exchange import exchanged
-from dslc.kernels.form import Step
-from dslc.kernels.group import scheduled
-from dslc.kernels.inline import inlined
-from dslc.kernels.narrow import HALVES, narrowed
-from dslc.kernels.picks import picked
-from dslc.kernels.recompute import recompute
-from dslc.kernels.sink import sunk
-from dslc.kernels.stream import streamed
-from dslc.kernels.sums import as_comprehensions
+from dslc.passes.axes import ordered
+from dslc.passes.comprehensions import as_comprehensions
+from dslc.passes.constants import normalised, unscaled
+from dslc.passes.contract import contracted
+from dslc.passes.elementwise import inlined
+from dslc.passes.exchange import exchanged
 from dslc.passes.merge_scans import merge_read
+from dslc.passes.narrow import HALVES, narrowed
+from dslc.passes.picks import picked
+from dslc.passes.recompute import recompute
+from dslc.passes.sink import sunk
+from dslc.passes.tiles import streamed
 from dslc.passes.transform import Outputs, Pass, Stages, run_passes
+from dslc.schedule.kernels import scheduled
+from dslc.schedule.tiled import Step
 
 #: after those of `dslc/pipeline.py`
 PASSES: dict[str, Pass] = {

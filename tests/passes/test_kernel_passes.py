@@ -6,17 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dslc.backends.triton.prepare import PASSES
 
 from dslc import pipeline
 from dslc.builder.build import Unit
 from dslc.compiler import choose
 from dslc.frontend import check_file
 from dslc.ir import nodes as ir
-from dslc.kernels.constants import rewritten
-from dslc.kernels.exchange import exchanged
-from dslc.kernels.prepare import PASSES
-from dslc.kernels.sides import inner_order
 from dslc.meaning.interpret import Interpreter
+from dslc.passes.constants import rewritten
+from dslc.passes.exchange import exchanged
+from dslc.passes.sides import inner_order
 from dslc.passes.transform import run_passes
 from dslc.sizes import symbol
 

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, NotAffine, Put, keep, plain_variable, zero
-from dslc.kernels.contract import factors
-from dslc.kernels.stream import candidates, tile_roles, tiles_of
+from dslc.passes.contract import factors
+from dslc.passes.tiles import candidates, tile_roles, tiles_of
 from dslc.passes.transform import Outputs, Transform, everything, with_body
 from dslc.sizes import Size, tidy
 

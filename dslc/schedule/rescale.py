@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dslc.ir import nodes as ir
-from dslc.kernels.contract import factors
-from dslc.kernels.form import Member
+from dslc.passes.contract import factors
+from dslc.schedule.tiled import Member
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep, plain_variable
-from dslc.kernels.sums import position
+from dslc.passes.comprehensions import position
 from dslc.sizes import Size, tidy
 
 

@@ -6,9 +6,9 @@ from functools import cached_property
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import NotAffine, Put, plain_variable
-from dslc.kernels.contract import entries, factors
-from dslc.kernels.sides import contraction_sides
 from dslc.ops.table import CHEAP
+from dslc.passes.contract import entries, factors
+from dslc.passes.sides import contraction_sides
 from dslc.passes.transform import Outputs, Transform, everything, with_body
 
 #: a formula of this many operations is worth a kernel of its own rather than a second evaluation

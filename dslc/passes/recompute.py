@@ -11,8 +11,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from dslc.ir import nodes as ir
-from dslc.kernels.stream import candidates
 from dslc.ops.table import COSTLY
+from dslc.passes.tiles import candidates
 from dslc.passes.transform import Outputs, Transform, everything, with_body
 from dslc.passes.unread import drop_unread
 
