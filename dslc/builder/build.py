@@ -24,7 +24,7 @@ def build(instance: p.Instance, mode: str = "inference") -> Unit:
 def build_train(train: p.TrainProgram, mode: str = "training") -> Unit:
     """The loss and the metrics of a training, in training mode (or in the other, to evaluate what was trained)."""
     kept = [x for x in (train.loss, *(m for _, m in train.metrics)) if x is not None]
-    builder, _ = _entry(train.instance, mode, train.frozen, kept)
+    builder, _ = _entry(train.instance, mode, kept)
     assert train.loss is not None
     loss = builder.tensor(train.loss)
     if train.maximize:
@@ -47,12 +47,10 @@ def _finished(builder: Builder) -> Unit:
     return unit
 
 
-def _entry(
-    instance: p.Instance, mode: str, fixed: Sequence[str] = (), kept: Sequence[p.Tensor] = ()
-) -> tuple[Builder, list[ir.Tensor]]:
+def _entry(instance: p.Instance, mode: str, kept: Sequence[p.Tensor] = ()) -> tuple[Builder, list[ir.Tensor]]:
     """Build an instance whose arguments are inputs of the program."""
     builder = Builder(Unit(), mode)
-    builder.fixed, builder.kept = list(fixed), list(kept)
+    builder.kept = list(kept)
     inputs = builder.unit.inputs
     for tensor in instance.inputs:
         inputs[tensor.name] = ir.intern(ir.Input(tensor.name, "input", tensor.dtype, tensor.shape))

@@ -85,7 +85,7 @@ def one_by_one(instance: p.Instance) -> list[p.Loop]:
     for each in waiting:
         mentions = Counter(tensors_of((each.body, each.outputs, each.exposed, each.backward)))
         loops = loops_in(each.body)
-        found += [x for x in loops if equal_passes(each, x, mentions, [*each.member_params])[1] is None]
+        found += [x for x in loops if equal_passes(each, x, mentions, [*each.named])[1] is None]
         for child in each.children.values():
             if child not in seen:
                 seen.add(child)

@@ -32,7 +32,7 @@ class Builder(Expressions):
         self.values: dict[p.Tensor, Value] = {}
         #: how often tensors are mentioned in the whole instance
         self.mentions: Counter[p.Tensor] = Counter()
-        #: paths and tensors that are named from outside (frozen parameters, losses and metrics)
+        #: paths that a formula or `freeze` names alone, here or around, and tensors that outputs name
         self.fixed: list[str] = []
         self.kept: list[p.Tensor] = []
         #: the loops that are built once, the layers that the path stands for, and the stars of the calls inside
@@ -72,6 +72,7 @@ class Builder(Expressions):
         self.sources = {s.wrt for s in every_statement(instance.body) if isinstance(s, p.Derivative)}
         for tensor, value in zip(instance.inputs, args, strict=True):
             self.set(tensor, value)
+        self.fixed = [*self.fixed, *(self.path + name for name in instance.named)]
         self.find_layers(instance)
         later: set[p.Tensor] = set()
         for layers in self.layered.values():
@@ -100,7 +101,7 @@ class Builder(Expressions):
         self.mentions = Counter(tensors_of(body))
         fixed = [f.removeprefix(self.path) for f in self.fixed if f.startswith(self.path)]
         for loop in loops:
-            first, found = equal_passes(instance, loop, self.mentions, [*instance.member_params, *fixed])
+            first, found = equal_passes(instance, loop, self.mentions, fixed)
             if found is not None:
                 self.layered[found.loop] = found
                 self.rest[loop] = first, found.loop

@@ -79,6 +79,7 @@ def find_member(frame: Frame, node: t.Member, shared: Shared, parts: list[str]) 
     if len(rest) == 1 and rest[0] in params:
         found = params[rest[0]]
         path = ".".join([shared.path, *parts]) if shared.path else ".".join(parts)
+        shared.home.owner.named.add(path)
         if is_foreign(frame, shared):
             return passed_param(frame, shared, found, path)
         if path not in frame.instance.member_params:

@@ -375,6 +375,8 @@ class Instance:
     children: dict[str, Instance] = field(default_factory=dict)
     #: parameters of instances below that the body reads itself (tied weights), by path
     member_params: dict[str, Tensor] = field(default_factory=dict)
+    #: parameters below that a formula or `freeze` names, each alone: those of equal layers are not one then
+    named: set[str] = field(default_factory=set)
     #: those of layers that it was passed: the layer, and the path below it
     passed_params: dict[Tensor, tuple[SharedLayer, str]] = field(default_factory=dict)
     #: the layers that it was passed and calls

@@ -165,6 +165,9 @@ def check_train(
                     kinds.FREEZE_NOTHING(Label(freeze.span.word(path)), path=path, model=node.model, help=help)
                 )
             trained.frozen.append(path)
+    for each in (shared.instance, by_itself):
+        if each is not None:
+            each.named |= instance.named | set(trained.frozen)
     lint.train(checker.reporter, node)
     return trained if not frame.had_error else None
 

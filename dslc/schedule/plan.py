@@ -136,10 +136,13 @@ class Planner:
     kept: dict[object, tuple[Shape, str]] = field(default_factory=dict)
 
 
-def planned(steps: list[Step], results: Mapping[str, ir.Node], kept: Collection[str] = ()) -> Plan:
+def planned(
+    steps: list[Step], results: Mapping[str, ir.Node], kept: Collection[str] = (), apart: Collection[str] = ()
+) -> Plan:
     """Homes for all values of a schedule; `results` are what the caller gets, by name.
 
-    What an External with one of the names `kept` gives lies in memory of the caller of that name.
+    What an External with one of the names `kept` gives lies in memory of the caller of that name. The results `apart`
+    are arrays of layers, each somewhere else: only the loop over these layers writes them where they are wanted.
     """
     planner = Planner(Plan(), results)
     for node in _everything(steps, results):
@@ -150,7 +153,7 @@ def planned(steps: list[Step], results: Mapping[str, ir.Node], kept: Collection[
     wanted: dict[ir.Node, str] = {}
     for name, node in results.items():
         at = resolved(node)
-        if at in wanted or not _is_computed(at):
+        if at in wanted or not _is_computed(at) or (name in apart and not _is_stacked(at)):
             planner.plan.copies[name] = at
         else:
             wanted[at] = name
@@ -174,6 +177,10 @@ def _is_computed(node: ir.Node) -> bool:
     if isinstance(node, ir.Part):
         return not isinstance(node.of, ir.Scan) or node.number < len(node.of.results)
     return isinstance(node, ir.Comp | ir.Scatter)
+
+
+def _is_stacked(node: ir.Node) -> bool:
+    return isinstance(node, ir.Part) and isinstance(node.of, ir.Scan)
 
 
 def _everything(steps: list[Step], results: Mapping[str, ir.Node]) -> Iterable[ir.Node]:
