@@ -21,6 +21,7 @@ from dslc.check.values import (
     exact,
     is_float,
     is_int,
+    promote,
 )
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
@@ -172,8 +173,8 @@ def cast(scope: Scope, node: t.Call, name: str, operand: tuple[t.Expr, Val]) -> 
             help = f"say how to round: `{name}(round({source.span.text}))`, or `floor`, `ceil`, `trunc`"
             scope.frame.report(kinds.ROUNDING_UNCLEAR(Label(node.span), name=name, help=help))
             return NOTHING
-    aligned = elementwise.combine(scope, name, [operand], name, node.span)
-    return aligned
+    dtype = promote(val.dtype, "float") if name == "widened" else name
+    return elementwise.combine(scope, dtype, [operand], dtype, node.span)
 
 
 def reduce_all(scope: Scope, node: t.Call, name: str, given: list[call_arguments.Given]) -> Val:

@@ -14,7 +14,7 @@ from dslc.check.scan_state import ScanState, Sequence_
 from dslc.check.values import POISON, Static, is_float
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
-from dslc.ops.table import CASTS
+from dslc.dtypes import DTYPES
 from dslc.sizes import Size, tidy
 from dslc.syntax import tree as t
 
@@ -133,7 +133,7 @@ def _start_dtype(frame: Frame, value: t.Expr) -> str:
     """The dtype of a carried value, as its start tells it: whole only when a cast or a tensor says so."""
     if isinstance(value, t.Bool):
         return "bool"
-    if isinstance(value, t.Call) and isinstance(value.callee, t.Name) and value.callee.id in CASTS:
+    if isinstance(value, t.Call) and isinstance(value.callee, t.Name) and value.callee.id in DTYPES:
         return value.callee.id
     base = value.base if isinstance(value, t.Access) else value
     if isinstance(base, t.Name):

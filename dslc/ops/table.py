@@ -58,7 +58,8 @@ INITIALIZERS = {
 #: derivatives inside a spec: name -> number of arguments
 DERIVATIVES = {"grad": 2, "jvp": 3, "vjp": 3, "jacobian": 2, "hessian": 2}
 
-CASTS = ("float", "f16", "bf16", "f32", "f64", "i32", "i64", "bool")
+#: functions named as the dtype that they give; `widened` gives 16-bit numbers that of the module, and leaves wider ones
+CASTS = ("float", "f16", "bf16", "f32", "f64", "i32", "i64", "bool", "widened")
 
 CONSTANTS = {"pi": 3.141592653589793, "inf": float("inf"), "nan": float("nan")}
 

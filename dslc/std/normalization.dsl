@@ -14,7 +14,7 @@ layer layer_norm(x: [..., E], eps = 1e-5, far = false) -> y: [..., E]:
             scale[e] * (u[..., e] - mu[...]) / sqrt(variance[...] + eps / top[...]^2) + shift[e]
         )
     else:
-        mu[...] = mean[e](x[..., e])
+        mu[...] = mean[e](widened(x[..., e]))
         variance[...] = mean[e]((x[..., e] - mu[...])^2)
         y[..., e] = scale[e] * (x[..., e] - mu[...]) / sqrt(variance[...] + eps) + shift[e]
 
@@ -27,7 +27,7 @@ layer rms_norm(x: [..., E], eps = 1e-6, far = false) -> y: [..., E]:
         square_mean[...] = mean[e](u[..., e]^2)
         y[..., e] = scale[e] * u[..., e] / sqrt(square_mean[...] + eps / top[...]^2)
     else:
-        square_mean[...] = mean[e](x[..., e]^2)
+        square_mean[...] = mean[e](widened(x[..., e])^2)
         y[..., e] = scale[e] * x[..., e] / sqrt(square_mean[...] + eps)
 
 # Over all axes but the last, so over the batch (section 9.3.2: the columns of a matrix; the channels of images). What
@@ -46,7 +46,7 @@ layer batch_norm(x: [..., C], momentum = 0.9, eps = 1e-5, statistics = "running"
         if statistics == "dataset":
             state count: [C] = 0
         training:
-            mu[c] = mean[...](x[..., c])
+            mu[c] = mean[...](widened(x[..., c]))
             variance[c] = mean[...]((x[..., c] - mu[c])^2)
             if statistics == "dataset":
                 seen[c] = sum[...](x[..., c]^0)
@@ -67,7 +67,7 @@ layer batch_norm(x: [..., C], momentum = 0.9, eps = 1e-5, statistics = "running"
 layer instance_norm(x: [N, ..., C], eps = 1e-5) -> y: [N, ..., C]:
     param scale: [C] ~ ones
     param shift: [C] ~ zeros
-    mu[n, c] = mean[...](x[n, ..., c])
+    mu[n, c] = mean[...](widened(x[n, ..., c]))
     variance[n, c] = mean[...]((x[n, ..., c] - mu[n, c])^2)
     y[n, ..., c] = scale[c] * (x[n, ..., c] - mu[n, c]) / sqrt(variance[n, c] + eps) + shift[c]
 
@@ -76,7 +76,7 @@ layer group_norm(x: [N, ..., C], groups: int, eps = 1e-5) -> y: [N, ..., C] wher
     param scale: [C] ~ ones
     param shift: [C] ~ zeros
     z[n, ..., g, k] = x[n, ..., (g k)] where g = groups
-    mu[n, g] = mean[..., k](z[n, ..., g, k])
+    mu[n, g] = mean[..., k](widened(z[n, ..., g, k]))
     variance[n, g] = mean[..., k]((z[n, ..., g, k] - mu[n, g])^2)
     u[n, ..., (g k)] = (z[n, ..., g, k] - mu[n, g]) / sqrt(variance[n, g] + eps)
     y[n, ..., c] = scale[c] * u[n, ..., c] + shift[c]
@@ -86,7 +86,7 @@ layer group_norm(x: [N, ..., C], groups: int, eps = 1e-5) -> y: [N, ..., C] wher
 layer example_norm(x: [N, ..., C], eps = 1e-5) -> y: [N, ..., C]:
     param scale: [..., C] ~ ones
     param shift: [..., C] ~ zeros
-    mu[n] = mean[..., c](x[n, ..., c])
+    mu[n] = mean[..., c](widened(x[n, ..., c]))
     variance[n] = mean[..., c]((x[n, ..., c] - mu[n])^2)
     y[n, ..., c] = scale[..., c] * (x[n, ..., c] - mu[n]) / sqrt(variance[n] + eps) + shift[..., c]
 
