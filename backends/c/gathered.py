@@ -11,6 +11,7 @@ from dslc.backends.c.formula import Formula
 from dslc.backends.c.indices import LETTERS, index_wishes
 from dslc.backends.c.kernel import Kernel
 from dslc.backends.c.text import bare, factor, without_zeros
+from dslc.backends.c.windows import Windows
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Gathered
@@ -37,6 +38,8 @@ class GatheredText:
         self.node = product.node
         self.depth = region.depth
         self.sizes = (*self.node.shape, *self.node.reduced)
+        #: the name of the right side, where it is written to memory
+        self.written = ""
 
     def write(self) -> None:
         kernel, product, node, region = self.kernel, self.product, self.node, self.region
@@ -56,8 +59,16 @@ class GatheredText:
         if not self.depth:
             first, end = "0", kernel.size(rest)
         at, count = kernel.names.fresh("row"), kernel.names.fresh("rows")
-        kernel.open(f"for (long {at} = {first}; {at} < {end}; {at} += {ROWS}) {{")
-        kernel.line(f"const long {count} = {ROWS} < {end} - {at} ? {ROWS} : {end} - {at};".replace("- 0", ""))
+        target = f"{kernel.pointer(node)} + {at} * {factor(wide)}"
+        fit = f"{count} = {ROWS} < {end} - {at} ? {ROWS} : {end} - {at};"
+        left = product.left
+        windows = Windows(self, left) if product.whole and isinstance(left, ir.Read) and self.is_kept(left) else None
+        if windows and windows.possible():
+            kernel.open(f"for (long {at} = {first}, {count}; {at} < {end}; {at} += {count}) {{")
+            windows.write(at, count, end, target, wide, fit)
+        else:
+            kernel.open(f"for (long {at} = {first}; {at} < {end}; {at} += {ROWS}) {{")
+            kernel.line(f"const long {fit}")
         names = dict.fromkeys(range(rank), "")
         sums = []
         for k in loops:
@@ -77,7 +88,6 @@ class GatheredText:
         right, bk = self.right(names, loops, block, start)
         ai, ak = ("1", str(ROWS)) if across else (length, "1")
         accumulate = " || ".join(f"{x} > 0" for x in sums) or "0"
-        target = f"{kernel.pointer(node)} + {at} * {factor(wide)}"
         kernel.line(
             f"gemm{suffix}({count}, {wide}, {length}, {buffer}, {ai}, {ak},"
             f" {right}, {bk}, {target}, {wide}, {accumulate});"
@@ -219,17 +229,21 @@ class GatheredText:
                 without_zeros(formula.position(p, n, False)[0])
                 for p, n in zip(right.places, right.tensor.shape, strict=True)
             ]
-            text = kernel.element(right.tensor, right.places, positions)
-            m = re.fullmatch(r"(\w+(?:->\w+)*)\[(.*)\]", text)
-            assert m is not None, text
-            return (m[1] if m[2] == "0" else f"{m[1]} + {m[2]}"), kernel.size(step)
-        written = kernel.entry.written_side(kernel, self)
+            return self.address(right, positions), kernel.size(step)
+        written = self.written = self.written or kernel.entry.written_side(kernel, self)
         place = kernel.offset([self.sizes[v] for v in loops], [names[v] for v in loops]) if loops else "0"
         inner = math.prod([self.sizes[v] for v in block])
         text = without_zeros(" + ".join([f"{factor(place)} * {factor(kernel.size(inner))}", start]))
         text = "0" if place == "0" and start == "0" else start if place == "0" else text
         far = kernel.size(wide)
         return (written if text == "0" else f"{written} + {factor(text)} * {factor(far)}"), far
+
+    def address(self, read: ir.Read, positions: Sequence[str]) -> str:
+        """The address of an element."""
+        text = self.kernel.element(read.tensor, read.places, positions)
+        m = re.fullmatch(r"(\w+(?:->\w+)*)\[(.*)\]", text)
+        assert m is not None, text
+        return m[1] if m[2] == "0" else f"{m[1]} + {m[2]}"
 
     def is_kept(self, right: ir.Read) -> bool:
         """Does memory hold its numbers in the type that the product computes with?"""

@@ -61,6 +61,8 @@ class Gathered:
     rows: int
     #: the summed variables, those last that lie side by side in memory
     inner: tuple[int, ...]
+    #: the last of them, which are one piece of memory, where the left side is an array; else none
+    whole: tuple[int, ...] = ()
 
 
 Item = Pass | Product | Gathered

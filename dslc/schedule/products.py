@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from dslc.dtypes import alike, is_float
 from dslc.ir import nodes as ir
+from dslc.ir.rewrite import Change, Form, identity
 from dslc.ops.table import COSTLY
 from dslc.passes.sides import contraction_sides
 from dslc.schedule.form import Gathered, Product
@@ -74,7 +75,7 @@ def of_layers(read: ir.Read) -> bool:
 
 #: a side that is written as a whole has at most about so many entries
 MOST_WRITTEN = 2**21
-#: and a product with fewer columns, or sums of fewer products, is not worth it
+#: sums of fewer products are not worth it, nor is one column
 FEWEST = 4
 
 
@@ -89,9 +90,9 @@ def gathered(
         return None
     if any(isinstance(s, ir.Op) and s.name in COSTLY for s in ir.scalars(left)):
         return None  # computed again for each piece
-    inner = tuple(range(rank, rank + len(node.reduced)))
+    inner: tuple[int, ...] = tuple(range(rank, rank + len(node.reduced)))
     sums, wide = count(node.reduced), count([node.shape[v] for v in columns])
-    if sums < FEWEST or wide < FEWEST:
+    if sums < FEWEST or wide < 2 or sums * wide < FEWEST * FEWEST:
         return None
     strided = is_strided(right) and isinstance(right, ir.Read) and alike(right.dtype, node.dtype)
     if not strided and sums * wide > MOST_WRITTEN:
@@ -103,7 +104,39 @@ def gathered(
     def apart(v: int) -> tuple[float, ...]:
         return tuple(-abs(estimate(stride(s, v))) for s in reads if s.outside is not None or is_strided(s))
 
-    return Gathered(node, left, right, max(rows), tuple(sorted(inner, key=lambda v: (apart(v), v))))
+    inner = tuple(sorted(inner, key=lambda v: (apart(v), v)))
+    if isinstance(left, ir.Read):  # all axes of a window lead on in memory
+        sizes = dict(enumerate(node.reduced, rank))
+        back = {v: Form(((v, -1),), sizes[v] - 1) for v in inner if estimate(stride(left, v)) < 0}
+        change = Change(identity(rank + len(node.reduced)) | back)
+        left, right = change.scalar(left), change.scalar(right)
+    return Gathered(node, left, right, max(rows), inner, one_piece(node, left, max(rows), inner))
+
+
+def one_piece(node: ir.Comp, left: ir.Scalar, last: int, inner: Sequence[int]) -> tuple[int, ...]:
+    """The last of the summed variables, as far as they run through one piece of memory.
+
+    None where the left side is no array, or where it cannot be said which rows along the axis `last` lie inside of it.
+    """
+    if not isinstance(left, ir.Read) or not alike(left.dtype, node.dtype) or stride(left, inner[-1]) != 1:
+        return ()
+    along = 0
+    for place in left.places:
+        if isinstance(place, ir.At) and (place.offset == 0 or left.outside is None):
+            continue
+        if not isinstance(place, ir.Affine) or place.mode != "inside" or place.divisor != 1:
+            return ()
+        rows = [n for n, _ in place.terms if n <= last]
+        step = dict(place.terms).get(last, 1)
+        along += last in rows
+        if along > 1 or (last in rows and len(rows) > 1) or not isinstance(step, int) or step < 1:
+            return ()
+    block = [inner[-1]]
+    for v in reversed(inner[:-1]):
+        if stride(left, v) != stride(left, block[0]) * node.reduced[block[0] - len(node.shape)]:
+            break
+        block.insert(0, v)
+    return tuple(block)
 
 
 def count(sizes: Sequence[Size]) -> float:

@@ -340,11 +340,13 @@ static void gemm_q_real(long M, long N, long K, long Q, const real *A, long ai, 
     if (K < 1 || Q < 1)
         for (long i = 0; i < M && !accumulate; i++) memset(C + i * ci, 0, N * sizeof(real));
     else if (N == 1 && Q == 1 && ak == 1 && bk == 1) dots_real(M, K, A, ai, B, C, ci, accumulate);
-    else if (M < 4) few_rows_real(M, N, K, Q, a, b, C, ci, accumulate);
+    else if (M < 4 && N > 2 * TILE_COLUMNS_real) few_rows_real(M, N, K, Q, a, b, C, ci, accumulate);
     else if (ak != 1)
         for (long q = 0; q < Q; q++, a.p += aq, b.p += bq, accumulate = 1)
             upright_real(M, N, K, a, b, 0, C, ci, accumulate);
-    else if (M >= 48 && Q == 1 && gemm_wants_pack_real(bk, K)) copied_panels_real(M, N, K, a, b, C, ci, accumulate);
+    else if (M >= 48 && gemm_wants_pack_real(bk, K))
+        for (long q = 0; q < Q; q++, a.p += aq, b.p += bq, accumulate = 1)
+            copied_panels_real(M, N, K, a, b, C, ci, accumulate);
     else panels_real(M, N, K, Q, a, b, C, ci, accumulate);
 }
 
