@@ -6,7 +6,7 @@ from dslc.check import rules, scan_state, tensor_reads
 from dslc.check.indices import Scope
 from dslc.check.positions import affine
 from dslc.check.program import Affine, Index, Tensor
-from dslc.check.values import NOTHING, Val, lower
+from dslc.check.values import NOTHING, Static, Val, lower
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.sizes import tidy
@@ -119,15 +119,24 @@ def before_first(scope: Scope, node: t.OrElse) -> Val | None:
     index: t.Expr = t.Name(state.index.name, span=node.span)
     if not state.node.reversed:
         inside = t.Compare(">=", index, t.Number(str(low - step), span=node.span), span=node.span)
-    elif state.node.high is not None:
-        last = t.Sum((("+", state.node.high), ("-", t.Number(str(-step), span=node.span))), span=node.span)
-        inside = t.Compare("<", index, last, span=node.span)
     else:
-        return None
+        last = t.Sum((("+", _steps(scope, state, node)), ("-", t.Number(str(-step), span=node.span))), span=node.span)
+        inside = t.Compare("<", index, last, span=node.span)
     sequence.chosen.append(node)
     val = rules.expression(scope, t.Choose(node, inside, node.value, span=node.span))
     sequence.chosen.remove(node)
     return val
+
+
+def _steps(scope: Scope, state: scan_state.ScanState, node: t.OrElse) -> t.Expr:
+    """How many steps a scan has, which a later equation may tell."""
+    if state.node.high is not None:
+        return state.node.high
+    if state.index.size is None:
+        state.index.size = scope.frame.placeholder(state.index.name)
+    name = f"steps of {state.index.name}"  # no name of a spec
+    scope.frame.names[name] = Static(state.index.size, state.node.span)
+    return t.Name(name, span=node.span)
 
 
 def _step(scope: Scope, item: object) -> Affine | None:

@@ -119,14 +119,14 @@ def finish(frame: Frame) -> bool:
         for index in frame.code.indices:
             if index.size is not None:
                 index.size = frame.facts.normal(index.size)
-    if any(condition.op == "==" for condition in frame.instance.where):
+    if frame.code.fresh or any(condition.op == "==" for condition in frame.instance.where):
         _put_in_sizes(frame)
     frame.instance.body = frame.code.body
     return not frame.had_error
 
 
 def _put_in_sizes(frame: Frame) -> None:
-    """Put what a `where` says of sizes in formulas and positions: with `where T == 2*S`, no input has the size T."""
+    """Put what is known of sizes in formulas and positions: with `where T == 2*S`, no input has the size T."""
     seen: set[int] = set()
     stack: list[object] = [frame.code.body]
     while stack:

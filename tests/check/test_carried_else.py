@@ -75,6 +75,18 @@ CASES: dict[str, tuple[str, Callable[[torch.Tensor], Any]]] = {
         + "        y[n, t] = x[n, t] + 0.5 * (tanh(p[n]) if t < T - 1 else x[n, 0])\n",
         backwards,
     ),
+    "reversed, over as many steps as there are data": (
+        HEAD
+        + "    scan t reversed:\n        p[n] = (y[n, t+1] else 0)\n"
+        + "        y[n, t] = x[n, t] + 0.5 * (tanh(p[n]) if t < T - 1 else x[n, 0])\n",
+        backwards,
+    ),
+    "reversed, of a value whose length nothing tells before": (
+        HEAD
+        + "    scan t reversed:\n        u[n, t] = 0.5 * (p[n, t+1] else x[n, 0]) + x[n, t]\n"
+        + "        p[n, t] = tanh(u[n, t])\n    y = u\n",
+        backwards,
+    ),
     "beyond another axis as well": (
         HEAD + "    scan t:\n        y[n, t] = x[n, t] + 0.5 * (y[n-1, t-1] else 3)\n",
         shifted,
