@@ -97,14 +97,12 @@ class ProductText:
         sides = f"{count}, {N}, {K}, {a}, {ai}, {ak}"
         end = f"{c}, {ci}, {accumulate});"
         b_strides = f"{bk}, {bj}" if bj != "1" else bk
-        plain = f"gemm{'' if bj == '1' else '_bt'}{suffix}({sides}, {b}, {b_strides}, {end}"
+        name, given = f"gemm{'' if bj == '1' else '_bt'}", f"{sides}, {b}, {b_strides}"
         large = estimate(sizes[product.columns]) * estimate(self.extent(block)) >= PACKED
         if self.same_for_all(outer, sums) and ai != "1" and (large or bj != "1"):
             packed = kernel.entry.packed(kernel, self, b, N, K, bk, bj, suffix)
-            kernel.line(f"if ({packed}) gemm_packed{suffix}({sides}, {packed}, {end}")
-            kernel.line(f"else {plain}")
-        else:
-            kernel.line(plain)
+            name, given = f"{name}_maybe_packed", f"{given}, {packed}"
+        kernel.line(f"{name}{suffix}({given}, {end}")
         for _ in range(opened):
             kernel.close()
 

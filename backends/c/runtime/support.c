@@ -66,3 +66,17 @@ static void gemm_bt_real(long M, long N, long K, const real *A, long ai, long ak
         }
     }
 }
+
+// C = A B, or C + A B, with B as it lies, or from `pack` where there is one.
+static void gemm_maybe_packed_real(long M, long N, long K, const real *A, long ai, long ak, const real *B, long bk,
+                                   const real *packed, real *C, long ci, int accumulate) {
+    if (packed) gemm_packed_real(M, N, K, A, ai, ak, packed, C, ci, accumulate);
+    else gemm_real(M, N, K, A, ai, ak, B, bk, C, ci, accumulate);
+}
+
+// The same with a B like that of gemm_bt.
+static void gemm_bt_maybe_packed_real(long M, long N, long K, const real *A, long ai, long ak, const real *B, long bk,
+                                      long bj, const real *packed, real *C, long ci, int accumulate) {
+    if (packed) gemm_packed_real(M, N, K, A, ai, ak, packed, C, ci, accumulate);
+    else gemm_bt_real(M, N, K, A, ai, ak, B, bk, bj, C, ci, accumulate);
+}

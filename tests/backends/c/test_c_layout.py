@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import random
+import re
+from pathlib import Path
 
 import pytest
 from dslc.backends.c.brackets import plain
 from dslc.backends.c.text import broken
+
+from dslc.compiler import compile_files
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
@@ -86,3 +92,10 @@ def test_arguments_stay_whole_where_a_comma_is_near() -> None:
 @pytest.mark.parametrize("line", ["    // " + "a + b " * 30, "#pragma omp " + "a, " * 50, 'f("' + "a, " * 50 + '");'])
 def test_comments_directives_and_texts_are_not_broken(line: str) -> None:
     assert broken(line) == [line]
+
+
+def test_a_product_is_one_call_whether_or_not_its_matrix_is_packed() -> None:
+    text = compile_files(ROOT / "specs/mlp/mlp.dsl", "c")["mlp.c"]
+    body = text[text.index("typedef struct {\n    const mlp_forward_arguments *a;") :]
+    calls = re.findall(r"^ *(.*?)\bgemm\w*\(", body, re.MULTILINE)
+    assert len(calls) > 9 and set(calls) == {""}

@@ -66,7 +66,7 @@ def run(path: str, kind: str, library: str, threads: int, sizes: list[int], cach
 
 @pytest.mark.parametrize("path", [pytest.param(p, marks=() if p in FAST else pytest.mark.long) for p in SPECS])
 def test_no_read_or_write_outside_of_memory_and_nothing_undefined(path: str, tmp_path: Path) -> None:
-    run(path, "address,undefined", "libasan.so", 2, [1, 3, 17], tmp_path)
+    run(path, "address,undefined", "libasan.so", 2, [1, 3, 17, 65, 130], tmp_path)
 
 
 @pytest.mark.parametrize("path", FAST[:1])
