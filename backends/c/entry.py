@@ -84,6 +84,9 @@ class EntryText:
     checks: Checks | None = None
     #: values that are saved for another entry, or that another one has saved
     saved: tuple[Field, ...] = ()
+    #: is told how long each step takes? then how many there are so far
+    timed: bool = False
+    ended: int = 0
 
     @property
     def frame(self) -> str:
@@ -103,6 +106,8 @@ class EntryText:
         self.name_fields(local)
         body = Kernel(self, self.names.inner(), "f.")
         body.names.taken |= {"f", "bytes", "wrong"}
+        if self.timed:
+            body.line("step_ended(-1);")
         self.body(body, self.steps)
         for name, node in self.plan.copies.items():
             self.copy(body, name, node)
@@ -379,6 +384,9 @@ class EntryText:
                     self.call(kernel, step)
                 case Loop():
                     self.loop(kernel, step)
+            if self.timed and not isinstance(step, Loop):
+                kernel.line(f"step_ended({self.ended});")
+                self.ended += 1
 
     def region(self, kernel: Kernel, region: Region) -> None:
         self.packs, self.before = [], []

@@ -66,10 +66,12 @@ def prepared(outputs: Outputs, stages: Stages | None = None) -> dict[str, ir.Ten
     return run_passes(outputs, PASSES, [] if stages is None else stages)
 
 
-def c_file(program: Program, name: str, source: str, dtype: str) -> tuple[str, Interface]:
-    """The text of the C file of a model, and what it offers."""
+def c_file(
+    program: Program, name: str, source: str, dtype: str, timed: bool = False
+) -> tuple[str, Interface]:  # fmt: skip
+    """The text of the C file of a model, and what it offers; if `timed`, it also tells how long steps take."""
     prefix = identifier(name)
-    made = FileText(prefix, Types(dtype))
+    made = FileText(prefix, Types(dtype), timed)
     made.entry("forward", program.forward)
     if program.gradient is not None:
         made.entry("loss_grad_metrics", program.gradient)
@@ -97,9 +99,10 @@ class Saved:
 class FileText:
     """The text of a C file, entry by entry."""
 
-    def __init__(self, prefix: str, types: Types) -> None:
+    def __init__(self, prefix: str, types: Types, timed: bool = False) -> None:
         self.prefix = prefix
         self.types = types
+        self.timed = timed
         self.params: dict[str, Field] = {}
         self.states: dict[str, Field] = {}
         self.param_names, self.state_names = Names(), Names()
@@ -184,7 +187,7 @@ class FileText:
         steps = scheduled(list(roots.values()))
         plan = planned(steps, roots, apart=[key for key, (_, own) in results.items() if own.layers])
         text = EntryText(self.prefix, entry, steps, plan, self.types, self.names, results, access, sizes)
-        text.saved = tuple(memory.values())
+        text.saved, text.timed = tuple(memory.values()), self.timed
         text.checks = self.checks(
             entry, text, Promises(instance.where, instance.inputs), frozenset(x.name for _, x in results.values())
         )
@@ -282,6 +285,8 @@ class FileText:
         )
 
     def text(self, program: Program, source: str, interface: Interface) -> str:
+        if self.timed:
+            self.parts.append(TIMES.strip().replace("PREFIX", self.prefix).replace("DTYPE", self.types.precision))
         body = "\n\n\n".join(self.parts)
         runtime = "\n\n".join(closure({*used(body), "threads"}))
         messages = "\n        ".join(["", *lines_of([f"{c_string(x)}," for x in self.codes.messages], 110)])
@@ -291,6 +296,15 @@ class FileText:
         arrays = ["\n".join(self.codes.text())] if self.codes.counts else []
         return "\n\n".join([title, PREAMBLE.strip(), told, runtime, *arrays, body, exported.strip()]) + "\n"
 
+
+TIMES = """
+void PREFIX_seconds(double *to, int count) { take_seconds(to, count); }
+
+void PREFIX_limits(double *arithmetic, double *memory, char *from, char *to, long pieces) {
+    *arithmetic = arithmetic_DTYPE();
+    *memory = copied_bytes(from, to, pieces);
+}
+"""
 
 PREAMBLE = """#ifndef _GNU_SOURCE
 #define _GNU_SOURCE // which processors this process may use

@@ -29,10 +29,11 @@ from dslc.cli.cost_report import JSON_VERSION, counted, open_sizes, refuse_unkno
 @MODEL
 @BACKEND
 @click.option("--resources", is_flag=True, help="With -b triton: registers, shared memory and spills on three GPUs.")
+@click.option("--measure", is_flag=True, help="With -b c: run it; times, and shares of what this machine can do.")
 @click.option("--fields", is_flag=True, help="Shapes, strides and receptive fields of the model's values instead.")
 def cost(
     spec: Path, given: dict[str, object], inference: bool, forward_mode: bool, fold: bool, as_json: bool, dtype: str,
-    model: str | None, backend: str, resources: bool, fields: bool,
+    model: str | None, backend: str, resources: bool, measure: bool, fields: bool,
 ) -> None:  # fmt: skip
     """Count operations, bytes and parameters of SPEC, for each value that it names.
 
@@ -42,6 +43,7 @@ def cost(
         dslc cost mlp.dsl --set N=64 --set hidden=512
         dslc cost gpt.dsl --set N=8 --set T=128 --json
         dslc cost gpt.dsl --set N=8 --set T=1024 -b triton --resources
+        dslc cost mlp.dsl --set N=64 -b c --measure
 
     Sizes that are not set stay symbols, and costs are formulas of them. A row is a value that an equation names,
     with the parts of its formula, or a gradient (its line begins with d). "operations" counts arithmetic and
@@ -70,7 +72,10 @@ def cost(
     "field" and "step".
 
     With -b c, a row is a region or a call of the schedule, and "runs" how often it runs; "workspace" are the bytes
-    that a function works in, "packed" those of them for matrices that products read in another order.
+    that a function works in, "packed" those of them for matrices that products read in another order. --measure runs
+    the function on random data, a second long, and adds "time", the least of its calls, and operations and bytes as
+    shares of what this machine was found to do in that time: products in registers, a copy of 64 MB, on all threads.
+    With --json: "seconds", "of_arithmetic" and "of_memory" of each row, and "limits", by the second.
     """
     import json
 
@@ -80,6 +85,8 @@ def cost(
     inference = inference or fold  # a training computes with the weights as they are
     if resources and backend != "triton":
         raise click.UsageError("--resources tells about kernels: add -b triton")
+    if measure and backend != "c":
+        raise click.UsageError("--measure times the steps of C modules: add -b c")
     if forward_mode and backend != "numpy":
         raise click.UsageError("--forward-mode counts values, not what a backend makes of them: leave -b out")
     settings, sizes = sorted_settings(spec, given, model)
@@ -110,7 +117,7 @@ def cost(
 
         with spec_errors(as_json, JSON_VERSION):
             checked, instance, train = chosen(spec, settings, model)
-            made = schedule_report(checked, instance, None if inference else train, sizes, dtype, fold)
+            made = schedule_report(checked, instance, None if inference else train, sizes, dtype, fold, measure)
         if as_json:
             click.echo(json.dumps(made, indent=2))
         else:

@@ -9,12 +9,16 @@ import click
 
 from dslc.cli.cost_report import cell, open_sizes, parameters, plain, refuse_unknown, show_parameters
 from dslc.cli.kernel_cost import number, numbers, sum_of
+from dslc.cli.step_times import share_text, shares, step_times, tell_limits, time_text
 
 if TYPE_CHECKING:
     from dslc.check import program as p
     from dslc.frontend import Checked
 
 COLUMNS = ("runs", "operations", "read", "written", "intensity")
+#: those of a measurement, and how their numbers are shown
+MEASURED = {"time": ("seconds", time_text), "of arithmetic": ("of_arithmetic", share_text),
+            "of memory": ("of_memory", share_text)}  # fmt: skip
 
 
 def schedule_report(
@@ -24,8 +28,10 @@ def schedule_report(
     sizes: Mapping[str, Any],
     dtype: str,
     folded: bool = False,
+    measure: bool = False,
 ) -> dict[str, Any]:
-    """The costs of all steps as `--json` prints them; raises SpecError for what cannot be compiled."""
+    """The costs of all steps as `--json` prints them; raises SpecError for what cannot be compiled. To `measure` is to
+    run the module on random data, and tell how long each step takes."""
     from dslc.autodiff.reverse import NoDerivative
     from dslc.backends.c.cost import entry_costs
     from dslc.builder.build import Refusal
@@ -50,13 +56,24 @@ def schedule_report(
          **counts(row.runs, row.cost, sizes)}
         for row in rows
     ]  # fmt: skip
+    limits: dict[str, Any] = {}
+    open_ = [name for name in known if name not in sizes]
+    if measure:
+        times = step_times(
+            program, model, train, function, len(rows), sizes, [n for n in known if n not in sizes], dtype
+        )
+        steps = [{**row, **shares(row, seconds, times)} for row, seconds in zip(steps, times.steps, strict=True)]
+        limits = {"limits": {"arithmetic": times.arithmetic, "memory": times.memory}}
     total = counts(sum((row.runs for row in rows), 0), sum_of([row.cost for row in rows]), sizes)
+    if measure:
+        total |= shares(total, sum(times.steps), times)
     return {
         "version": 1,
         "backend": "c",
         **parameters(unit, sizes, dtype, program.optimizer if train is not None else None),
-        "sizes": [name for name in known if name not in sizes],
+        "sizes": open_,
         "steps": steps,
+        **limits,
         "total": {function: {**total, "workspace": plain(slots + packed), "packed": plain(packed)}},
     }
 
@@ -73,16 +90,17 @@ def show_schedule(report: dict[str, Any]) -> None:
 
     from dslc.quoting import printable
 
-    table = Table("step", "value", "line", *COLUMNS)
+    measured = MEASURED if "limits" in report else {}
+    table = Table("step", "value", "line", *COLUMNS, *measured)
     for column in table.columns[3:]:
         column.justify = "right"
     for row in report["steps"]:
         kind = "" if row["kind"] == "region" else f"{row['kind']}: "
         value, place = Text(f"{kind}{row['name']}"), Text(printable(row["lines"][-1]) if row["lines"] else "")
-        table.add_row(row["step"], value, place, *(number(row[c]) for c in COLUMNS))
+        table.add_row(row["step"], value, place, *cells(row, measured))
     for function, total in report["total"].items():
         table.add_section()
-        table.add_row("", f"total of {function}", "", *(number(total[c]) for c in COLUMNS))
+        table.add_row("", f"total of {function}", "", *cells(total, measured))
     console = Console()
     if not console.is_terminal:
         console = Console(width=200)
@@ -90,4 +108,11 @@ def show_schedule(report: dict[str, Any]) -> None:
     for function, total in report["total"].items():
         packed = f", {cell(total['packed'])} of them for packed matrices" if total["packed"] else ""
         click.echo(f"{function}: {cell(total['workspace'])} bytes of workspace{packed}")
+    if "limits" in report:
+        tell_limits(report["limits"])
     show_parameters(report)
+
+
+def cells(row: Mapping[str, Any], measured: Mapping[str, Any]) -> list[str]:
+    """The numbers of a row."""
+    return [*(number(row[c]) for c in COLUMNS), *(shown(row[key]) for key, shown in measured.values())]

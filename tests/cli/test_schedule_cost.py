@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import timeit
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -73,3 +75,47 @@ def test_an_unknown_size_is_refused() -> None:
     assert done.exit_code == 2 and "M is neither an argument of the model nor an open size" in " ".join(
         done.output.split()
     )
+
+
+def test_steps_are_measured_beside_what_the_machine_can_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dslc.cli.step_times.SECONDS", 0.2)
+    spec = tmp_path / "product.dsl"
+    text = PRODUCT.replace("N, 64", "N, 512").replace("32]", "512]").replace("(32)", "(512)")
+    spec.write_text(text, encoding="utf-8")
+    found = report(spec, "--set", "N=512", "--measure")
+    (row,), limits = found["steps"], found["limits"]
+    # NumPy is on one thread in tests: it multiplies no quicker than all threads can, a disturbed measurement apart
+    a = np.ones((1024, 1024), np.float32)
+    rate = 2 * 1024**3 / min(timeit.repeat(lambda: a @ a, number=1, repeat=5))
+    assert rate < 1.5 * limits["arithmetic"] and 1e8 < limits["memory"] < 1e13
+    module = compile_module(spec, "c")
+    given = module.init(0), np.ones((512, 512), np.float32)
+    seconds = min(timeit.repeat(lambda: module.forward(*given), number=1, repeat=20))
+    assert seconds / 5 < row["seconds"] < 5 * seconds
+    wanted = row["operations"] / row["seconds"] / limits["arithmetic"]
+    assert row["of_arithmetic"] == pytest.approx(wanted, abs=1e-3) and 0.01 < wanted < 1.5
+    done = CliRunner().invoke(cli, ["cost", str(spec), "-b", "c", "--set", "N=512", "--measure"])
+    assert "of arithmetic" in done.output and "billion operations a second in registers" in done.output
+
+
+def test_each_step_of_a_loop_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dslc.cli.step_times.SECONDS", 0.0)
+    found = report(SPECS / "recurrent/lstm.dsl", "--set", "T=5", "--set", "N=3", "--measure")
+    total = found["total"]["loss_grad_metrics"]
+    assert all(row["seconds"] > 0 for row in found["steps"]) and len(found["steps"]) > 10
+    assert total["seconds"] == pytest.approx(sum(row["seconds"] for row in found["steps"]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-b", "c"], "--measure needs a number for N: add --set N=64"),
+        (["-b", "c", "--set", "N=3"], "needs N % 2 == 0"),
+        (["--set", "N=4"], "--measure times the steps of C modules: add -b c"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(options: list[str], message: str, tmp_path: Path) -> None:
+    spec = tmp_path / "even.dsl"
+    spec.write_text("model even(x: f32[N]) -> y: [N] where N % 2 == 0:\n    y[n] = tanh(x[n])\n", encoding="utf-8")
+    done = CliRunner().invoke(cli, ["cost", str(spec), "--measure", *options])
+    assert done.exit_code == 2 and message in " ".join(done.output.split())

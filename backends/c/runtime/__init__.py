@@ -25,6 +25,7 @@ FILES = (
     "matrices.c",
     "support.c",
     "checks.c",
+    "clock.c",
 )
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
