@@ -20,16 +20,17 @@ del os.environ["LD_PRELOAD"]  # the compiler is not watched
 sys.path[:0] = {[str(HERE), str(HERE.parents[1]), str(HERE.parents[2])]!r}
 import numpy as np
 from cases import Case
+from dslc import pipeline
 
 path, threads, *sizes = sys.argv[1:]
+module = Case(path).module("c", "f32")
+module.threads(int(threads))
 for size in map(int, sizes):
     case = Case(path, size)
-    module = case.module("c", "f32")
-    module.threads(int(threads))
-    given = case.forward.rounded("f32")
+    given = case.given(pipeline.forward(case.model).unit, case.model, {{}}).rounded("f32")
     module.forward(given.params, *given.data, *given.state)
     if case.train is not None:
-        given = case.training.rounded("f32")
+        given = case.given(pipeline.training(case.train).unit, case.train.instance, {{}}).rounded("f32")
         module.evaluate(given.params, *given.data, *given.state)
         module.loss_grad_metrics(given.params, *given.data, *given.state)
         opt = module.init_opt(given.params)
@@ -45,10 +46,11 @@ def run(path: str, kind: str, library: str, threads: int, sizes: list[int], cach
     found = subprocess.run([compiler(), f"-print-file-name={library}"], capture_output=True, text=True, check=True)
     if not Path(found.stdout.strip()).is_absolute():
         pytest.skip(f"there is no {library} on this machine")
+    level = "-O1" if kind == "thread" else "-O0"  # where no read is left out
     environment = os.environ | {
         "LD_PRELOAD": found.stdout.strip(),
         "DSLC_CACHE": str(cache),
-        "DSLC_CFLAGS": f"-O1 -g -march=native -fopenmp-simd -fno-math-errno -ffp-contract=fast -fsanitize={kind}",
+        "DSLC_CFLAGS": f"{level} -march=native -fopenmp-simd -fno-math-errno -ffp-contract=fast -fsanitize={kind}",
         "ASAN_OPTIONS": "detect_leaks=0",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
         "TSAN_OPTIONS": "halt_on_error=1:report_signal_unsafe=0",
