@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dslc.check import along, bracket_indices, call_arguments, defined_calls, elementwise, wording
 from dslc.check.call_arguments import Given
@@ -73,7 +74,8 @@ def reduction_call(scope: Scope, node: t.Call, callee: t.Access, name: str, give
     for index in indices:
         if index not in val.free and index.size is None:
             scope.ranges.failed.add(index)
-            scope.frame.report(kinds.UNUSED_BOUND_INDEX(Label(index.span), name=index.name, function=name))
+            help = _indexed(scope, replace(given[0], val=val), index, name) if val.axes else None
+            scope.frame.report(kinds.UNUSED_BOUND_INDEX(Label(index.span), name=index.name, function=name, help=help))
             return NOTHING
     return reduction(scope, name, indices, val, given[0].node, node.span)
 
@@ -160,7 +162,10 @@ def _indexed(scope: Scope, given: Given, index: Index, function: str) -> str:
     scope.unreduced.add(index.name)
     names = [name for name in scope.names if name in scope.kept]
     if len(names) != len(given.val.axes) or index.name not in names:
-        names = [*wording.letters(len(given.val.axes) - 1, scope.frame, [index.name]), index.name]
+        # the axis whose size has the name of the index, as `n` and `N`; else the last one
+        sizes = [scope.frame.show(axis.size).lower() if axis.size is not None else "" for axis in given.val.axes]
+        names = wording.letters(len(sizes) - 1, scope.frame, [index.name])
+        names.insert(sizes.index(index.name) if index.name in sizes else len(sizes) - 1, index.name)
     axes, text = ", ".join(names), given.span.text
     here = f"`{function}[{index.name}]({text if text.isidentifier() else 'h'}[{axes}])`"
     here += "" if scope.kept else f", with `[{axes}]` on the left, too"

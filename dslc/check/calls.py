@@ -26,6 +26,7 @@ from dslc.check.values import (
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
 from dslc.ops.table import ALONG_AXIS, CASTS, DERIVATIVES, DRAWS, EXTERNALS, REDUCTIONS, SCALAR_OPS, having
+from dslc.resolve.foreign import FOREIGN
 from dslc.sizes import extreme, tidy
 from dslc.syntax import tree as t
 
@@ -42,7 +43,8 @@ def call(scope: Scope, node: t.Call, piped: tuple[t.Expr, Val] | None = None) ->
     if isinstance(callee, t.Access) and isinstance(callee.base, t.Name):
         return brackets.bracketed(scope, node, callee, given)
     if not isinstance(callee, t.Name):
-        frame.report(kinds.NOT_CALLABLE(Label(callee.span), what=f"`{callee.span.text}`"))
+        help = _method(scope, callee.name) if isinstance(callee, t.Member) else None
+        frame.report(kinds.NOT_CALLABLE(Label(callee.span), what=f"`{callee.span.text}`", help=help))
         return NOTHING
     binding = frame.lookup_function(callee.id)
     match binding:
@@ -74,6 +76,13 @@ def call(scope: Scope, node: t.Call, piped: tuple[t.Expr, Val] | None = None) ->
     return NOTHING
 
 
+def _method(scope: Scope, name: str) -> str | None:
+    """What to write for `x.sum(1)`: functions stand in front of their arguments."""
+    if name in REDUCTIONS:
+        return f"write `{name}(x)`, or over one axis `{name}[k](x[n, k])`"
+    return FOREIGN.get(name) or (f"write `{name}(x)`" if scope.frame.lookup_function(name) is not None else None)
+
+
 def call_builtin(scope: Scope, node: t.Call, name: str, given: list[call_arguments.Given]) -> Val:
     frame = scope.frame
     if name == "einsum":
@@ -82,7 +91,10 @@ def call_builtin(scope: Scope, node: t.Call, name: str, given: list[call_argumen
         return derivatives.derivative(scope, node, name, given)
     named = next((g for g in given if g.name is not None), None)
     if named is not None:
-        frame.report(kinds.NO_NAMED_ARGUMENTS(Label(named.name_span), name=name))
+        help = None
+        if name in REDUCTIONS and named.name in ("axis", "dim", "keepdims", "keepdim"):
+            help = f"name the index that goes: `{name}[k](x[n, k])`"
+        frame.report(kinds.NO_NAMED_ARGUMENTS(Label(named.name_span), name=name, help=help))
         return NOTHING
     if name in EXTERNALS:
         return matrices.external(scope, node, name, given)
@@ -180,7 +192,8 @@ def cast(scope: Scope, node: t.Call, name: str, operand: tuple[t.Expr, Val]) -> 
 def reduce_all(scope: Scope, node: t.Call, name: str, given: list[call_arguments.Given]) -> Val:
     """`sum(x)`: over all positional axes."""
     if len(given) != 1:
-        scope.frame.report(kinds.ARITY(Label(node.span), name=name, expected="1 argument", found=len(given)))
+        help = f"over one axis it is `{name}[k](x[n, k])`"
+        scope.frame.report(kinds.ARITY(Label(node.span), name=name, expected="1 argument", found=len(given), help=help))
         return NOTHING
     val = given[0].value(scope)
     if val.poisoned:

@@ -66,6 +66,8 @@ def call_defined(
     if isinstance(target, t.Fn) and target.axis is not None and axis is None:
         report_brackets(scope, node, target.name, given, target.axis)
         return NOTHING
+    if isinstance(target, t.Fn) and target.axis is not None and target.expression is None:
+        return NOTHING  # refused where it is defined
     bound = call_arguments.bind_arguments(scope, node, function, given, skip_tensors=False)
     if bound is None:
         return NOTHING

@@ -282,6 +282,8 @@ def check_by_itself(
     if not matching.bind_signature(frame, None, defined, types):
         return None
     if isinstance(node, t.Fn) and node.axis is not None:
+        if node.expression is None:
+            frame.report(kinds.AXIS_OF_BLOCK(Label(node.span.word(node.axis)), name=node.name, axis=node.axis))
         return instance if not frame.had_error else None  # checked where it is called, with real indices
     try:
         return instance if check_body(frame, defined) else None

@@ -254,6 +254,8 @@ class Frame:
             known = {*self.names, *self.file.known_names(), *BUILTIN_NAMES}
             # looking for near names takes long, and nobody reads so many messages
             help = did_you_mean(name, known) if len(self.checker.reporter.diagnostics) < MAX_SHOWN else None
+            if help is None and what == "value" and self.word in ("layer", "model"):
+                help = f"what is trained is declared, as in `param {name}: [4] ~ normal`; what is given is an argument"
         self.report(kinds.UNKNOWN_NAME(Label(span), what=what, name=name, help=help))
 
     def settle_at_call(self, node: t.Expr) -> None:

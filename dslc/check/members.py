@@ -8,6 +8,7 @@ from dslc.check.program import Tensor
 from dslc.check.values import FunctionValue, Poison, Results, Shared
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
+from dslc.resolve.foreign import FOREIGN_MEMBERS
 from dslc.syntax import tree as t
 
 
@@ -31,6 +32,8 @@ def member(frame: Frame, node: t.Member) -> Tensor | None:
         return one_of(frame, node, binding, parts)
     if not isinstance(binding, Shared):
         help = f"name the layer first: `use {base.id} = ...`" if isinstance(binding, FunctionValue) else None
+        if isinstance(binding, Tensor):
+            help = FOREIGN_MEMBERS.get(node.name)
         frame.report(kinds.NO_MEMBERS(Label(base.span), what=f"`{base.id}`", help=help))
         return None
     if binding.instance is None:

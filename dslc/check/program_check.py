@@ -95,6 +95,8 @@ def check_train(
         if not (defined is None and file.incomplete):
             models = [n for n in file.names if isinstance(file.names[n].node, t.Layer)]
             help = did_you_mean(node.model, models)
+            if help is None and len(models) == 1:
+                help = f"a `train` has the name of its model: `train {models[0]}`"
             place = Label(node.span.word(node.model))
             frame.report(kinds.UNKNOWN_NAME(place, what="model", name=node.model, help=help))
         return None

@@ -35,6 +35,8 @@ def advice(frame: Frame, op: str, left: tuple[t.Expr, Val], right: tuple[t.Expr,
     (a_node, a), (b_node, b) = left, right
     rank = max(len(a.axes), len(b.axes))
     items = indexed(frame, a.axes, b.axes) if rank <= len(LETTERS) else None
+    if op == "*" and _is_product(frame, a.axes, b.axes):
+        return "`*` goes element by element; a matrix product sums over an index: `y[i, k] = a[i, j] * b[j, k]`"
     if items is None:
         sizes = ([axis.size for axis in val.axes if axis.size is not None] for val in (a, b))
         return always_equal(frame, *sizes) or "make the sizes equal; they do not broadcast"
@@ -45,6 +47,12 @@ def advice(frame: Frame, op: str, left: tuple[t.Expr, Val], right: tuple[t.Expr,
     reads = [f"{name}[{', '.join(places)}]" for name, places in zip(names, items, strict=True)]
     result = next(name for name in "zyw" if name not in names)
     return f"{help}, for example `{result}[{', '.join(LETTERS[:rank])}] = {reads[0]} {op} {reads[1]}`"
+
+
+def _is_product(frame: Frame, a: Sequence[Index], b: Sequence[Index]) -> bool:
+    """Could two tensors be the factors of a matrix product?"""
+    inner = (a[-1].size, b[0].size) if len(a) == 2 == len(b) else (None, None)
+    return inner[0] is not None and inner[1] is not None and frame.facts.equal(inner[0], inner[1]) is True
 
 
 def always_equal(frame: Frame, a: Sequence[Size], b: Sequence[Size]) -> str | None:

@@ -69,6 +69,9 @@ def expand_items(
     count = len(items) - len(rests)
     if count > rank == 0:
         help = f"it has no axes; write `{node.base.span.text}`"
+        if tensor.role not in ("input", "param", "state") and tensor.span.text == node.base.span.text:
+            indexed = f"{node.base.span.text}[{', '.join(x.span.text for x in items)}]"
+            help += f", or keep the axes where it is defined: `{indexed} = ...`"
         if tensor.role == "input" and tensor.span.text.strip() == tensor.name:
             help = f"give the argument a type, for example `{tensor.name}: [{', '.join('NKTE'[:count])}]`"
         labels = [Label(node.span)]

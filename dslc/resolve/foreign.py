@@ -21,8 +21,26 @@ FOREIGN = {
     **dict.fromkeys(("zeros_like", "ones_like", "full", "full_like"), _FILL),
     **dict.fromkeys(("tril", "triu", "masked_fill"), _MASK),
     **dict.fromkeys(("squeeze", "unsqueeze", "expand_dims"), _AXIS),
+    **dict.fromkeys(("maximum", "fmax"), "the larger one of two numbers is `y = max(x, 0)`"),
+    **dict.fromkeys(("minimum", "fmin"), "the smaller one of two numbers is `y = min(x, 0)`"),
+    **dict.fromkeys(("mse", "mse_loss", "MSE"), "it is called `y = mean_squared_error(x, t)`"),
+    **dict.fromkeys(("mae", "l1_loss", "MAE"), "it is called `y = mean_absolute_error(x, t)`"),
+    **dict.fromkeys(("bce", "BCE"), "of a logit it is `y = binary_cross_entropy(x, t)`"),
+    **{f"arc{word}": f"it is called `y = a{word}(x)`" for word in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    "arctan2": "it is called `y = atan2(x, t)`",
+    "eye": "a diagonal is a condition on indices: `y[i: N, j: N] = 1 if i == j else 0`",
+    "trace": "a trace is the sum over one index: `y = sum[i](A[i, i])`",
+    "outer": "two indices make an outer product: `y[i, j] = a[i] * b[j]`",
+    "ln": "the natural logarithm is `y = log(x)`",
+    "power": "a power is `y = x^2`",
     "arange": "an index is a number, too: `y[i: N] = i`",
     "roll": "`wrap` goes on at the other end: `y[i: N] = a[wrap(i - 1)]`",
     "randn": "a draw has an index for each of its entries: `y[i: N] = normal[i]()`",
     "rand": "a draw has an index for each of its entries: `y[i: N] = uniform[i]()`",
+}
+
+#: what arrays of other frameworks have behind a dot -> help
+FOREIGN_MEMBERS = {
+    **dict.fromkeys(("T", "mT", "H"), _ORDER),
+    **dict.fromkeys(("shape", "size", "ndim"), "sizes have names in types: after `x: [N, K]`, `N` and `K` are numbers"),
 }

@@ -17,6 +17,11 @@ FOREIGN = {
     "**": "^", "&&": "and", "||": "or", "&": "and", "|": "or", "!": "not", "@": "einsum(...)", ";": "a new line",
     ":=": "=", "->": "|>", "'": '"', "{": "(", "}": ")", "?": "... if ... else ...",
 }  # fmt: skip
+#: What to write where one operator is not simply another one.
+FOREIGN_HELP = {
+    "@": "an index that is absent on the left is summed: `y[n, o] = x[n, k] * W[k, o]`",
+    "|": "write `or`; an absolute value is `abs(x)`",
+}
 
 #: Letters that look like ASCII ones, beyond what Unicode normalisation folds.
 LOOK_ALIKE = dict(zip("аеорсухіѕјԁɡһΑΒΕΖΗΙΚΜΝΟΡΤΥΧονρ−–—×·÷", "aeopcyxisjdghABEZHIKMNOPTYXovp---**/", strict=True))
@@ -80,7 +85,8 @@ def unexpected_character(source: Source, offset: int) -> Diagnostic:
         found = text[offset : offset + length]
         if found in FOREIGN:
             span = Span(source, offset, offset + length)
-            return kinds.FOREIGN_OPERATOR(Label(span), found=found, instead=FOREIGN[found])
+            help = FOREIGN_HELP.get(found)
+            return kinds.FOREIGN_OPERATOR(Label(span), found=found, instead=FOREIGN[found], help=help)
     plain = unicodedata.normalize("NFKC", c)
     name = greek(plain) if len(plain) == 1 else None
     if name is not None:
@@ -128,7 +134,8 @@ def unexpected_token(
     expected = _expected(accepted, symbols)
     if _is_word(token):
         if "NAME" in accepted:
-            return kinds.RESERVED_WORD(here, expected=expected, word=token.value)
+            help = "write `a if condition else b`" if token.value == "where" and str(after) == "(" else None
+            return kinds.RESERVED_WORD(here, expected=expected, word=token.value, help=help)
     first = next((i for i in range(position, 0, -1) if tokens[i - 1].type in ("_NL", "_INDENT", "_DEDENT")), 0)
     if token.type == "COMMA" and str(tokens[first]) == "start":
         help = "write one `start` for each value, on lines of their own"
@@ -229,4 +236,7 @@ def _advice(token: Token, before: Token | None, accepted: set[str]) -> str | Non
         return "`=` defines a value at the start of a statement; write `==` to compare"
     if token.type == "RPAR" and before is not None and before.type == "COMMA":
         return "delete the comma, or write another argument"
+    if token.type == "LSQB" and "LPAR" in accepted:
+        join = "values are joined by `y[i] = concat[i](a[i], b[i])`, axes by `y[n, (h w)] = x[n, h, w]`"
+        return f"there are no lists; {join}"
     return None

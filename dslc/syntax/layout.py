@@ -17,6 +17,18 @@ MAX_BRACKETS = 60
 MAX_INDENTS = 30
 MAX_NAME = 80
 
+#: What people write in place of some words of Python.
+MEANT = {
+    "None": "make an axis of size 1 on the left, as in `y[n, c: 1] = x[n]`; absent indices broadcast",
+    "return": "a result gets its value from an equation: `y = ...`, where the first line has `-> y`",
+    "def": "write `fn f(x) = x^2`, or with parameters `layer f(x: [..., I]) -> y:`",
+    "class": "write `layer name(x: [..., I]) -> y:`",
+    "lambda": "define a function: `fn f(x) = x^2`",
+    "while": "repeat a number of times, with `for l in 0..8:`, or step by step with `scan t in 0..8:`",
+    "assert": "a condition stands in the first line of a definition: `where N >= 2`",
+    "is": "compare with `==`",
+}
+
 OPEN = {"LPAR": ")", "LSQB": "]"}
 CLOSE = {"RPAR": ")", "RSQB": "]"}
 
@@ -117,9 +129,7 @@ class Layout:
         name = str(token)
         if name.startswith("__") or keyword.iskeyword(name):
             what = "begins with two underscores" if name.startswith("__") else "is a keyword of Python"
-            help = "choose another name"
-            if name == "None":
-                help = "make an axis of size 1 on the left, as in `y[n, c: 1] = x[n]`; absent indices broadcast"
+            help = MEANT.get(name, "choose another name")
             raise LayoutError(kinds.PYTHON_NAME(Label(self.span_of(token)), name=name, what=what, help=help))
         if len(name) > MAX_NAME:
             raise LayoutError(kinds.NAME_TOO_LONG(Label(self.span_of(token)), length=len(name), limit=MAX_NAME))

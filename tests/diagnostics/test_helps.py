@@ -183,6 +183,77 @@ FOLLOWED = {
 }
 
 
+HEAD = "model m(X: f32[N, D], W: f32[D, K]) -> "
+
+#: what people write who come from elsewhere: the model's first line goes on with this, and is mended to that
+HABITS = {
+    "the operator of a product": (
+        "y: [N, K]:\n    y = X @ W\n", "y: [N, K]:\n    y[n, o] = X[n, k] * W[k, o]\n", "`y[n, o] = x[n, k] * W[k, o]`",
+    ),
+    "a star for a product": (
+        "y: [N, K]:\n    y = X * W\n", "y: [N, K]:\n    y[i, k] = X[i, j] * W[j, k]\n", "`y[i, k] = a[i, j] * b[j, k]`",
+    ),
+    "bars": ("y: [N, D]:\n    y = |X|\n", "y: [N, D]:\n    y = abs(X)\n", "`abs(x)`"),
+    "a method": ("y: [N]:\n    y = X.sum(1)\n", "y: [N]:\n    y[n] = sum[k](X[n, k])\n", "`sum[k](x[n, k])`"),
+    "a method of all entries": ("y: []:\n    y = exp(X).mean()\n", "y: []:\n    y = mean(exp(X))\n", "`mean(x)`"),
+    "a named axis": ("y: [N]:\n    y = sum(X, axis=1)\n", "y: [N]:\n    y[n] = sum[k](X[n, k])\n", "`sum[k](x[n, k])`"),
+    "a numbered axis": ("y: [N]:\n    y = sum(X, 1)\n", "y: [N]:\n    y[n] = sum[k](X[n, k])\n", "`sum[k](x[n, k])`"),
+    "an attribute": ("y: [D, N]:\n    y = X.T\n", "y: [D, N]:\n    y[k, n] = X[n, k]\n", "`y[k, n] = x[n, k]`"),
+    "return": ("y: [N, D]:\n    return relu(X)\n", "y: [N, D]:\n    y = relu(X)\n", "`y = ...`"),
+    "while": (
+        "y: [N, D]:\n    y = X\n    while y > 1:\n        y = y / 2\n",
+        "y: [N, D]:\n    y = X\n    for l in 0..8:\n        y = y / 2\n", "`for l in 0..8:`",
+    ),
+    "where as a function": (
+        "y: [N, D]:\n    y = where(X > 0, X, 0)\n", "y: [N, D]:\n    y = X if X > 0 else 0\n",
+        "`a if condition else b`",
+    ),
+    "a list": (
+        "y: [K]:\n    y = concat([W[0, :], W[0, :]])\n", "y: [2*K]:\n    y[i] = concat[i](W[0, i], W[0, i])\n",
+        "`y[i] = concat[i](a[i], b[i])`",
+    ),
+    "another word for max": (
+        "y: [N, D]:\n    y = maximum(0, X)\n", "y: [N, D]:\n    y = max(X, 0)\n", "`y = max(x, 0)`",
+    ),
+    "an identity matrix": (
+        "y: [N, N]:\n    y[i, j] = X[i, k] * X[j, k] + eye(N)\n",
+        "y: [N, N]:\n    y[i, j] = X[i, k] * X[j, k] + (1 if i == j else 0)\n", "`y[i: N, j: N] = 1 if i == j else 0`",
+    ),
+    "an undeclared parameter": (
+        "y: [N]:\n    y[n] = X[n, i] * v[i]\n", "y: [N]:\n    param v: [D] ~ normal\n    y[n] = X[n, i] * v[i]\n",
+        "`param v: [4] ~ normal`",
+    ),
+    "a whole tensor in a mean over an index": (
+        "y: [N, D]:\n    y = X - mean[n](X)\n", "y: [N, D]:\n    y[n, i] = X[n, i] - mean[n](X[n, i])\n",
+        "`mean[n](X[n, i])`",
+    ),
+    "an axis that is lost": (
+        "y: [N, D]:\n    mu = mean[d](X[n, d])\n    y[n, d] = X[n, d] - mu[n]\n",
+        "y: [N, D]:\n    mu[n] = mean[d](X[n, d])\n    y[n, d] = X[n, d] - mu[n]\n", "`mu[n] = ...`",
+    ),
+    "a training with a name of its own": (
+        "y: [N, D]:\n    y = X\n\ntrain net(X, W):\n    minimize mean(net(X, W))\n    using sgd()\n",
+        "y: [N, D]:\n    y = X\n\ntrain m(X, W):\n    minimize mean(m(X, W))\n    using sgd()\n", "`train m`",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HABITS)
+def test_a_habit_from_elsewhere_is_told_what_is_written_here(name: str) -> None:
+    text, mended, offered = HABITS[name]
+    found = check_text(HEAD + text).errors[0]
+    assert offered in (found.help or ""), found.help
+    assert check_text(HEAD + mended).errors == []
+
+
+def test_a_function_with_an_axis_is_one_formula() -> None:
+    """A block in its place was checked as if it had no axis, and refused with words about `mean`."""
+    rows = "fn rows(x: [N, K]) -> y: [N, K]:\n    y[n, k] = z[k](x[n, k])\n"
+    text = f"fn z[k](x) -> y:\n    m = mean[k](x)\n    y = x - m\n\n{rows}"
+    (found,) = check_text(text).errors
+    assert (found.code, found.labels[0].span.start) == ("E0515", text.index("k]"))
+
+
 @pytest.mark.point("messages")
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_a_help_leads_to_what_is_meant(name: str) -> None:
@@ -232,7 +303,9 @@ def test_the_best_by_number_are_told_with_their_own_index() -> None:
 #: what the equations that stand in these helps are about
 ABOUT = {
     "dense": "x: [N, K]", "conv2d": "x: [N, 8, 8, C]", "(h w)": "x: [N, H, W]", "y[k, n]": "x: [N, K]",
-    "W[": "x: [N, K], W: [K, O]", "concat": "a: [N], b: [M]", "wrap": "a: [N]", "x[t, s]": "x: [T, S]", "": "x: [N]",
+    "W[": "x: [N, K], W: [K, O]", "concat": "a: [N], b: [M]", "wrap": "a: [N]",
+    "x[t, s]": "x: [T, S]", "x, t": "x: [N], t: [N]",
+    "A[": "A: [N, N]", "a[i] * b[j]": "a: [N], b: [M]", "": "x: [N]",
 }  # fmt: skip
 
 

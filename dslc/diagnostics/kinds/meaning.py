@@ -197,6 +197,13 @@ ONLY_IN_INDEX = kind(
     cause="`wrap` and `clamp` say what happens to a position outside of its axis.",
     cure="Write it inside the brackets; `clip(x, low, high)` clips values.",
 )
+AXIS_OF_BLOCK = kind(
+    "E0515",
+    "expected one formula for `{name}[{axis}]`, found a block",
+    "give it whole axes, as in `fn {name}(x: [K]) -> y: [K]:`, and call it for each row: `y[n, :] = {name}(x[n, :])`",
+    cause="A function with an axis in brackets stands for its formula at the place of the call, and a block is none.",
+    cure="Write one formula, with the help of other functions, or a function of tensors, whose types have the axis.",
+)
 
 # ---- E06: scans, states, derivatives given by hand -----------------------------------------------
 
