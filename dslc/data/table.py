@@ -19,6 +19,8 @@ from dslc.run_errors import RunError
 
 #: a number as it stands in a cell: Python takes `1_0` and `nan`, too
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+#: what stands in many tables where a number is not known
+MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "nil", "missing", "unknown", "?", "-", "--", "."))
 #: a column of texts with more categories than this, and than half of the rows, is no category
 CATEGORIES = 100
 
@@ -77,6 +79,10 @@ def read_table(path: Path | str) -> Table:
 def _check_names(path: Path, names: Sequence[str]) -> None:
     if not names:
         raise RunError(f"{path} is empty", help="its first line holds the names of the columns")
+    for mark, word in (";", "semicolons"), ("\t", "tabs"):
+        if len(names) == 1 and mark in names[0]:
+            help = "save it with commas; cells with commas in them, as in 1,5, are put in double quotes or written 1.5"
+            raise RunError(f"{path}:1: expected commas between the names of columns, found {word}", help=help)
     if all(NUMBER.fullmatch(name) for name in names):
         raise RunError(f"{path}:1: expected names of columns, found numbers", help="put a line of names above them")
     for k, name in enumerate(names):
@@ -87,13 +93,15 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
 
 
 def _column(path: Path, name: str, cells: list[str], lines: Sequence[int]) -> Array:
-    """Numbers where most of the cells are; then all of them must be."""
+    """Numbers where most of the cells are, or all that are not missing; then all of them must be."""
     are_numbers = [NUMBER.fullmatch(cell) is not None for cell in cells]
-    numeric = 2 * sum(are_numbers) > len(cells) - cells.count("")
+    missing = sum(cell.lower() in MISSING for cell in cells)
+    numeric = 2 * sum(are_numbers) > len(cells) - cells.count("") or 0 < sum(are_numbers) == len(cells) - missing
     for cell, is_number, line in zip(cells, are_numbers, lines, strict=True):
-        if not cell:
+        if not cell or (numeric and cell.lower() in MISSING):
             help = f"fill it, remove the row, or leave the column out with --drop {name}"
-            raise RunError(f"{path}:{line}: the cell of column `{name}` is empty", help=help)
+            found = f"expected a finite number in column `{name}`, found `{cell}`"
+            raise RunError(f"{path}:{line}: {found if cell else f'the cell of column `{name}` is empty'}", help=help)
         if numeric and not (is_number and math.isfinite(float(cell))):
             help = f"most cells of the column are numbers; correct this one, or leave the column out with --drop {name}"
             raise RunError(

@@ -141,6 +141,8 @@ def test_without_the_command_a_table_is_arrays(tmp_path: Path) -> None:
         ("length,hue,kind\n1,red,a\n2,red\n", (), ":3: expected 3 cells, as in the first line, found 2", "quotes"),
         ('length,hue,kind\n1,"red,a\n', (), "unexpected end of data", "double quotes"),
         ("length,hue,kind\n1,red,a\n2,red,b\nn/a,red,c\n", (), ":4: expected a finite number in column", "--drop"),
+        ("length,hue,kind\n1,red,a\nNA,red,b\n?,red,c\n", (), ":3: expected a finite number in column", "fill it"),
+        ("length;hue;kind\n1;red;a\n", (), ":1: expected commas between the names of columns, found semicolons", "1.5"),
         ("length,hue,kind\n1,red,a\n2,red,b\n1e999,red,c\n", (), "found `1e999`", "correct this one"),
         ("length,hue,kind\n1,red,a\n\n2,,b\n", (), ":4: the cell of column `hue` is empty", "--drop hue"),
         ("length,hue,sort\n1,red,a\n", (), "has no column `kind`", "it has `length`, `hue`, `sort`"),
@@ -162,6 +164,12 @@ def test_a_mistake_is_named(text: str, options: tuple[object, ...], told: str, h
     assert done.exit_code == 1 and told in done.stderr, done.stderr
     assert help in done.stderr.partition("= help: ")[2]
     assert not (tmp_path / "run").exists()
+
+
+def test_what_is_missing_among_texts_is_a_category(tmp_path: Path) -> None:
+    data = tmp_path / "roads.csv"
+    data.write_text("kind,length\nNA,1\nmud,2\nNA,3\n", encoding="utf-8")
+    assert Encoding.fit(read_table(data)).names == ["kind=NA", "kind=mud", "length"]
 
 
 def test_other_faults_of_tables_are_named(tmp_path: Path) -> None:
