@@ -18,9 +18,9 @@ from dslc.cost import BYTES, Cost, Counter, settle
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_lines, name_of
 from dslc.program import Entry
-from dslc.schedule.form import Loop, Region, Step
+from dslc.schedule.form import Loop, Region, Step, based
 from dslc.schedule.group import scheduled
-from dslc.schedule.plan import Plan, Row, based, planned
+from dslc.schedule.plan import Plan, Row, planned
 from dslc.schedule.show import bytes_of, label, operation, places
 from dslc.sizes import Size, extreme
 

@@ -19,8 +19,8 @@ from dslc.backends.c.text import Names, Types, broken, c_type, factor
 
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
-from dslc.schedule.form import Call, Gathered, Loop, Product, Region, Step
-from dslc.schedule.plan import Carry, Kept, Plan, Result, Slot, Stacked, based
+from dslc.schedule.form import Call, Gathered, Loop, Product, Region, Step, based
+from dslc.schedule.plan import Carry, Kept, Plan, Result, Slot, Stacked
 from dslc.sizes import Size, Symbol, estimate
 
 #: columns of a matrix that are packed at once: a multiple of those of a panel on each processor (32, 16, 12, 8, 6, 4)

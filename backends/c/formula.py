@@ -13,7 +13,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.rewrite import plain_variable
 from dslc.ops.table import RECORDS
 from dslc.polynomials import surely_nonnegative, surely_positive
-from dslc.schedule.plan import based
+from dslc.schedule.form import based
 from dslc.sizes import Size
 
 if TYPE_CHECKING:

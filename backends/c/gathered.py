@@ -14,8 +14,7 @@ from dslc.backends.c.text import bare, factor, without_zeros
 from dslc.backends.c.windows import Windows
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Gathered
-from dslc.schedule.plan import based
+from dslc.schedule.form import Gathered, based
 from dslc.schedule.products import is_strided, stride
 from dslc.sizes import Size
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from dslc.backends.c.text import Names, Types, factor, number_text, size_text
 
 from dslc.ir import nodes as ir
-from dslc.schedule.plan import Row, based
+from dslc.schedule.form import based
+from dslc.schedule.plan import Row
 from dslc.sizes import Polynomial, Size, Symbol
 from dslc.source import NOWHERE, Span
 

@@ -20,7 +20,7 @@ from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ops.table import FREE
 from dslc.passes.narrow import HALVES
-from dslc.schedule.tiled import Kernel, Member
+from dslc.schedule.form import Kernel, Member
 from dslc.sizes import Size, floor_div
 
 

@@ -26,8 +26,8 @@ from dslc.backends.triton.text import ATOM, HALF, Text, aligned, atom, name_of, 
 
 from dslc.ir import nodes as ir
 from dslc.ops.table import RECORDS
+from dslc.schedule.form import Kernel
 from dslc.schedule.split import Split
-from dslc.schedule.tiled import Kernel
 from dslc.sizes import Size
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dslc.backends.record import CannotLower
 from dslc.backends.triton.dots import dot_kernel, dot_programs
 from dslc.backends.triton.frame import RESERVED
 from dslc.backends.triton.kernels import KernelText, map_kernel
@@ -21,10 +20,10 @@ from dslc.backends.triton.text import HOST, identifier, name_of, size_code, unus
 from dslc.backends.triton.together import MOST_SUMS, can_join, joined
 
 from dslc.ir import nodes as ir
-from dslc.schedule.kernels import kernel_of, step_reads
+from dslc.schedule.form import Call, Kernel, Loop, Region, Step, View, all_reads
+from dslc.schedule.kernels import kernel_of
 from dslc.schedule.segments import row_of, segments
 from dslc.schedule.split import Split, split
-from dslc.schedule.tiled import Kernel, Loop, Other, Step
 from dslc.sizes import Size
 
 PRINTERS: dict[str, Callable[[Kernel, str, Mapping[ir.Node, int]], KernelText]] = {
@@ -77,7 +76,7 @@ class Loops:
     #: histories that were begun before their loop
     stacks: dict[tuple[ir.Scan, int], Stack] = field(default_factory=dict)
     #: kernels whose parts are added up after the loop that they are in
-    waiting: dict[int, Split] = field(default_factory=dict)
+    waiting: dict[Kernel, Split] = field(default_factory=dict)
 
 
 @dataclass
@@ -132,7 +131,7 @@ class Host:
 
     def run(self, steps: Sequence[Step]) -> None:
         for step in steps:
-            if isinstance(step, Other) and isinstance(step.node, ir.Part):
+            if isinstance(step, View) and isinstance(step.node, ir.Part):
                 self.loops.read.setdefault(step.node.of, set()).add(step.node.number)
         for loop in (s for s in steps if isinstance(s, Loop)):
             text = recurrence_kernel(loop, self.registry.dtype, self.depths, self.loops.read.get(loop.scan, set()))
@@ -143,15 +142,19 @@ class Host:
         )
         before, self.late = self.late, []
         for step in steps:
-            if any(self.waits(x) for x in step_reads(step)):
+            if any(self.waits(x) for x in all_reads(step)):
                 self.add_up()
             match step:
                 case Kernel():
                     self.kernel(step)
                 case Loop():
                     self.loop(step)
-                case Other():
-                    self.other(step.node)
+                case Call():
+                    self.call(step.node)
+                case View():
+                    self.view(step.node)
+                case Region():
+                    raise AssertionError("a region has no tiles")
         self.add_up()
         self.late = before
 
@@ -206,13 +209,13 @@ class Host:
         return name
 
     def kernel(self, kernel: Kernel) -> None:
-        made = self.loops.waiting.get(id(kernel)) or self.in_parts(kernel)
+        made = self.loops.waiting.get(kernel) or self.in_parts(kernel)
         if made is None:
             self.launch(PRINTERS[kernel.kind](kernel, self.registry.dtype, self.depths))
             return
         first = rows_kernel if kernel.kind == "rows" else dot_kernel
         self.launch(first(made.first, self.registry.dtype, self.depths, made))
-        if id(kernel) not in self.loops.waiting:
+        if kernel not in self.loops.waiting:
             self.late.append(made.second)
 
     def in_parts(self, kernel: Kernel) -> Split | None:
@@ -253,27 +256,25 @@ class Host:
             self.line(line)
         self.launched.append(Launch(name, text, self.around.times))
 
-    # ---- other nodes
+    # ---- calls and views
 
-    def other(self, node: ir.Node) -> None:
-        match node:
-            case ir.Reshape():
-                inner = ", ".join(size_code(s) for s in node.shape)
-                name = self.fresh(self.given.get(node) or word(node.name or "view"))
-                self.line(f"{name} = {self.tensor(node.of)}.view({inner})")
-                self.names[node] = name
-            case ir.Part():
-                self.part(node)
-            case ir.Scatter():
-                self.scatter(node)
-            case ir.Along() | ir.External():
-                dtype = self.registry.dtype
-                made = along_kernel(node, dtype) if isinstance(node, ir.Along) else external_kernel(node, dtype)
-                for text in made:
-                    self.launch(text)
-                self.parts[node] = [self.names[x] for x in results_of(node)]
-            case _:
-                raise CannotLower(f"{type(node).__name__}", node)
+    def view(self, node: ir.Reshape | ir.Part) -> None:
+        if isinstance(node, ir.Part):
+            self.names[node] = self.parts[node.of][node.number]
+            return
+        inner = ", ".join(size_code(s) for s in node.shape)
+        name = self.fresh(self.given.get(node) or word(node.name or "view"))
+        self.line(f"{name} = {self.tensor(node.of)}.view({inner})")
+        self.names[node] = name
+
+    def call(self, node: ir.Scatter | ir.Along | ir.External) -> None:
+        if isinstance(node, ir.Scatter):
+            self.scatter(node)
+            return
+        dtype = self.registry.dtype
+        for text in along_kernel(node, dtype) if isinstance(node, ir.Along) else external_kernel(node, dtype):
+            self.launch(text)
+        self.parts[node] = [self.names[x] for x in results_of(node)]
 
     def scatter(self, node: ir.Scatter) -> None:
         """Sources are sorted by the row that they go to; or they are added in any order, if that is asked for."""
@@ -295,12 +296,6 @@ class Host:
         places = f"torch.arange({size_code(found.row_count)} + 1, device=device)"
         self.line(f"{self.names[given.first]} = torch.searchsorted({rows}, {places})")
         self.launch(segment_kernel(found, given, dtype, self.depths))
-
-    def part(self, node: ir.Part) -> None:
-        if node.of in self.parts:
-            self.names[node] = self.parts[node.of][node.number]
-        else:
-            raise AssertionError("a part of a node that is not computed")
 
     # ---- loops
 

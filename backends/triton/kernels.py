@@ -12,7 +12,7 @@ from dslc.backends.triton.text import BIT, HALF, Text, aligned, atom, name_of, s
 
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import identifier
-from dslc.schedule.tiled import Kernel, Member
+from dslc.schedule.form import Kernel, Member
 from dslc.sizes import Size
 
 

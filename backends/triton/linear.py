@@ -10,8 +10,8 @@ from dslc.backends.triton.kernels import KernelText, block_for, count_text, inde
 from dslc.backends.triton.text import ATOM, Text, aligned, name_of, size_code, word
 
 from dslc.ir import nodes as ir
+from dslc.schedule.form import Member
 from dslc.schedule.linear import Form, Linear, is_one
-from dslc.schedule.tiled import Member
 
 STEPS, ROWS = 0, 1
 TILE = "BLOCK_STEPS, BLOCK"

@@ -17,9 +17,9 @@ from dslc.backends.triton.recurrence import results
 from dslc.backends.triton.text import name_of, size_code
 
 from dslc.ir import nodes as ir
-from dslc.schedule.kernels import kernel_of, step_reads
+from dslc.schedule.form import Kernel, Loop, Step, all_reads
+from dslc.schedule.kernels import kernel_of
 from dslc.schedule.split import Afterwards, can_wait, for_all_steps
-from dslc.schedule.tiled import Kernel, Loop, Step
 from dslc.source import NOWHERE
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def run_loop(host: Host, loop: Loop) -> None:
 def sums_afterwards(host: Host, loop: Loop) -> list[Afterwards]:
     """The sums of a loop that are taken in parts, and that no step needs: their parts are added up after it."""
     scan = loop.scan
-    read = {x for s in loop.steps for x in step_reads(s)} | set(scan.carries)
+    read = {x for s in loop.steps for x in all_reads(s)} | set(scan.carries)
     found: list[Afterwards] = []
     for kernel in (s for s in loop.steps if isinstance(s, Kernel)):
         kept = set(kernel.stored)
@@ -157,7 +157,7 @@ def sums_afterwards(host: Host, loop: Loop) -> list[Afterwards]:
             continue
         made = host.in_parts(kernel)
         if made is not None and can_wait(made):
-            host.loops.waiting[id(kernel)] = made
+            host.loops.waiting[kernel] = made
             found.append(for_all_steps(made, scan.length))
     for a in found:
         for n, x in a.parts.items():

@@ -9,7 +9,7 @@ from dslc.backends.triton.prepare import prepared
 
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
-from dslc.schedule.tiled import Kernel, Loop, Step
+from dslc.schedule.form import Kernel, Loop, Step
 from dslc.sizes import show as show_size
 from dslc.source import NOWHERE, Span
 

@@ -18,8 +18,8 @@ from dslc.passes.recompute import recompute
 from dslc.passes.sink import sunk
 from dslc.passes.tiles import streamed
 from dslc.passes.transform import Outputs, Pass, Stages, run_passes
+from dslc.schedule.form import Step
 from dslc.schedule.kernels import scheduled
-from dslc.schedule.tiled import Step
 
 #: after those of `dslc/pipeline.py`
 PASSES: dict[str, Pass] = {

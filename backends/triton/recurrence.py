@@ -12,8 +12,8 @@ from dslc.backends.triton.text import Text, name_of, word
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import plain_variable
+from dslc.schedule.form import Kernel, Loop, Member
 from dslc.schedule.linear import linear
-from dslc.schedule.tiled import Kernel, Loop, Member
 
 
 def elementwise(loop: Loop, layered: Mapping[ir.Node, int]) -> dict[ir.Node, Member] | None:

@@ -12,8 +12,8 @@ from dslc.backends.triton.text import ATOM, BIT, COMPARE, Text, aligned, is_floa
 from dslc.ir import nodes as ir
 from dslc.meaning.known import value_given
 from dslc.passes.contract import factors
+from dslc.schedule.form import Kernel, Member
 from dslc.schedule.rescale import Rescaled
-from dslc.schedule.tiled import Kernel, Member
 
 NEUTRAL = {"sum": 0, "prod": 1, "max": float("-inf"), "min": float("inf"), "argmax": float("-inf"),
            "argmin": float("inf"), "any": False, "all": True}  # fmt: skip

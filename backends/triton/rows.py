@@ -37,10 +37,10 @@ from dslc.backends.triton.reduce import (
 from dslc.backends.triton.text import Text, aligned, is_float, name_of
 
 from dslc.ir import nodes as ir
+from dslc.schedule.form import Kernel, Member
 from dslc.schedule.kernels import short
 from dslc.schedule.rescale import Rescaled, rescaled_sums
 from dslc.schedule.split import Split
-from dslc.schedule.tiled import Kernel, Member
 from dslc.sizes import Size
 
 

@@ -12,8 +12,8 @@ from dslc.backends.triton.reduce import neutral
 from dslc.backends.triton.text import ATOM, BIT, Text, aligned, is_float, name_of, size_code
 
 from dslc.ir import nodes as ir
+from dslc.schedule.form import Member
 from dslc.schedule.segments import Segments
-from dslc.schedule.tiled import Member
 
 SOURCES, COLUMNS = 0, 1
 REDUCE = {"+": "sum", "max": "max", "min": "min"}

@@ -26,8 +26,8 @@ from dslc.backends.triton.text import ATOM, HALF, Text, atom, name_of, size_code
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
 from dslc.passes.sides import contraction_sides
+from dslc.schedule.form import Kernel, Member
 from dslc.schedule.rescale import Rescaled, rescaled_sums
-from dslc.schedule.tiled import Kernel, Member
 from dslc.schedule.vanish import triangle
 
 ROWS, SHORT, COLUMNS = 0, 10, 20

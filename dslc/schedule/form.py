@@ -1,19 +1,32 @@
-"""The schedule: the steps of a program in order, as data.
+"""The schedule: the steps of a program in order, as data. One form for all targets.
 
-    schedule = [Region | Loop | Call]
+    schedule = [Region | Kernel | Loop | Call | View]
     Region   loops over parallel axes, the first `depth` axes of all its members; its items run for a piece of them
     Pass     a nest of loops inside of a region: members share its loops, and see one another's values in registers
     Product  a matrix product inside of a region
+    Kernel   one launch for a target with tiles: each program has a tile of its axes
     Loop     a scan: the steps of one pass through its body
     Call     an operation that is a call: a scatter, an operation along an axis or on matrices
+    View     a value that is there: a part of what a step gives, or the same memory in another shape
 
 In a region, a member reads what another one computes at the same place of the parallel axes only. So each piece of
 these axes can be computed by itself, in any order and on any thread, with the same result bit by bit. That is what
 makes a fusion legal, and it is asked of the program alone.
+
+A kernel has variables of its own, each with a size. They are split into tile axes:
+
+    batch     one value in each program
+    rows      the first axis of the tile
+    columns   the second axis of the tile; reduced, or kept by a map or a contraction
+    inner     an axis that contractions sum over, a block at a time
+
+Its members are nodes of the IR with their variables renamed to those of the kernel. Members see one another's values
+without a trip through memory; `stored` are those that others need.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from dslc.ir import nodes as ir
@@ -81,6 +94,66 @@ class Region:
         return len(self.sizes)
 
 
+@dataclass
+class Member:
+    """A node in a kernel: its axes and what it reduces over as variables of the kernel, its formula in them."""
+
+    node: ir.Comp
+    axes: tuple[int, ...]
+    reduced: tuple[int, ...]
+    body: ir.Scalar
+
+
+@dataclass
+class Dot:
+    """A contraction of a kernel: left[batch, rows, inner] * right[batch, inner, columns], summed over inner."""
+
+    node: ir.Comp
+    left: ir.Scalar
+    right: ir.Scalar
+    inner: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class Kernel:
+    """One launch."""
+
+    kind: str  # "map", "rows", "dot" or "stream"
+    sizes: list[Size]
+    rows: tuple[int, ...]
+    columns: tuple[int, ...] = ()
+    batch: tuple[int, ...] = ()
+    members: dict[ir.Node, Member] = field(default_factory=dict)
+    stored: list[ir.Comp] = field(default_factory=list)
+    #: contractions that a streaming kernel computes a block at a time, without storing them
+    tiles: dict[ir.Node, Member] = field(default_factory=dict)
+    #: contractions; those with the same inner variables run in one loop
+    dots: list[Dot] = field(default_factory=list)
+    #: short axes of a streaming kernel: what its tiles sum over, and those that its sums add
+    short: list[tuple[int, ...]] = field(default_factory=list)
+
+    @property
+    def space(self) -> tuple[int, ...]:
+        """The variables of a full element."""
+        return (*self.batch, *self.rows, *self.columns)
+
+    def short_axis(self, sizes: Sequence[Size], taken: Collection[int] = ()) -> tuple[int, ...]:
+        """A short axis of these sizes: no formula has two, so those of equal sizes are one and share what is loaded."""
+        for axis in self.short:
+            if [self.sizes[v] for v in axis] == list(sizes) and not set(axis) & set(taken):
+                return axis
+        axis = tuple(range(len(self.sizes), len(self.sizes) + len(sizes)))
+        self.sizes += sizes
+        self.short.append(axis)
+        return axis
+
+    def extent(self, axis: tuple[int, ...]) -> Size:
+        count: Size = 1
+        for v in axis:
+            count = count * self.sizes[v]
+        return count
+
+
 @dataclass(eq=False)
 class Loop:
     """A scan: the steps of one pass."""
@@ -96,10 +169,47 @@ class Call:
     node: ir.Scatter | ir.Along | ir.External
 
 
-Step = Region | Loop | Call
+@dataclass(eq=False)
+class View:
+    """A value in memory that another step writes."""
+
+    node: ir.Reshape | ir.Part
 
 
-def walked(steps: list[Step]) -> list[Step]:
+Step = Region | Kernel | Loop | Call | View
+
+
+def nodes_of(step: Step) -> list[ir.Node]:
+    """What a step computes; of a loop, the scan."""
+    match step:
+        case Region():
+            return [*step.nodes]
+        case Kernel():
+            return [m.node for m in (*step.members.values(), *step.tiles.values())]
+        case Loop():
+            return [step.scan]
+        case Call() | View():
+            return [step.node]
+
+
+def reads_of(step: Step) -> list[ir.Node]:
+    """What a step reads, its own members too; of a loop what starts it, but not what its steps read."""
+    if isinstance(step, Loop):
+        return [*step.scan.starts]
+    return [a for node in nodes_of(step) for a in ir.arguments(node)]
+
+
+def all_reads(step: Step) -> list[ir.Node]:
+    """What a step reads, and what the steps of a loop and its end do."""
+    found: list[ir.Node] = []
+    for inner in walked([step]):
+        found += reads_of(inner)
+        if isinstance(inner, Loop):
+            found += (*inner.scan.carries, *inner.scan.results)
+    return found
+
+
+def walked(steps: Sequence[Step]) -> list[Step]:
     """All steps, those of loops too, in the order in which they run."""
     found: list[Step] = []
     stack = list(reversed(steps))
@@ -115,4 +225,12 @@ def resolved(node: ir.Node) -> ir.Node:
     """The node that has the value: what a derivative by hand wraps is that itself."""
     while isinstance(node, ir.Part) and isinstance(node.of, ir.Custom):
         node = node.of.values[node.number]
+    return node
+
+
+def based(node: ir.Node) -> ir.Node:
+    """The node whose memory a view shows."""
+    node = resolved(node)
+    while isinstance(node, ir.Reshape):
+        node = resolved(node.of)
     return node

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Call, Item, Loop, Pass, Region, Step, resolved
+from dslc.schedule.form import Call, Item, Loop, Pass, Region, Step, based, resolved
 from dslc.schedule.products import product_of, stride
 
 
@@ -178,7 +178,7 @@ def items_of(region: Region) -> list[Item]:
             continue
         made = _pass_of(node, region.depth)
         reads = [s for s in ir.scalars(node.body) if isinstance(s, ir.Read)]
-        needs = {_base(s.tensor) for s in reads}
+        needs = {based(s.tensor) for s in reads}
         first = max((where[a] for a in needs if a in where), default=0)
         for k in range(first, len(items)):
             item = items[k]
@@ -194,17 +194,10 @@ def items_of(region: Region) -> list[Item]:
     return items
 
 
-def _base(tensor: ir.Node) -> ir.Node:
-    tensor = resolved(tensor)
-    while isinstance(tensor, ir.Reshape):
-        tensor = resolved(tensor.of)
-    return tensor
-
-
 def _in_register(s: ir.Read, item: Pass) -> bool:
     """Is a read none of a member of a pass, or one of its value at this very place?"""
     tensor = resolved(s.tensor)
-    if _base(tensor) not in item.members:
+    if based(tensor) not in item.members:
         return True
     return isinstance(tensor, ir.Comp) and tensor.op is None and is_here(s)
 

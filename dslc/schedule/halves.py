@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
 from dslc.ir.rewrite import Substitute
-from dslc.schedule.form import resolved
+from dslc.schedule.form import based, resolved
 from dslc.schedule.group import needed
-from dslc.schedule.plan import BYTES, based
+from dslc.schedule.plan import BYTES
 from dslc.sizes import estimate
 
 

@@ -10,7 +10,7 @@ from dslc.ir.rewrite import Change, keep, plain_variable
 from dslc.passes.narrow import HALVES
 from dslc.passes.sides import contraction_sides, inner_order, is_contraction
 from dslc.passes.tiles import LONGEST_ROW, Ending, Roles, ending, read_roles, tile_roles, tiles_of
-from dslc.schedule.tiled import Dot, Kernel, Loop, Member, Other, Step
+from dslc.schedule.form import Call, Dot, Kernel, Loop, Member, Step, View, all_reads
 from dslc.sizes import Size
 
 #: how many accumulators a contraction kernel may have
@@ -68,7 +68,7 @@ class Grouping:
                     self.steps.append(Loop(node, scan_steps(node, inner, self.tiles)))
                 case _:
                     self.where[node] = len(self.steps)
-                    self.steps.append(Other(node))
+                    self.steps.append(View(node) if isinstance(node, ir.Reshape | ir.Part) else Call(node))
 
     def delayed(self, order: Sequence[ir.Node]) -> list[ir.Node]:
         """The same nodes with reductions of tiles as late as can be: then all that one kernel needs is there."""
@@ -111,7 +111,7 @@ class Grouping:
     def finish(self, roots: set[ir.Tensor]) -> None:
         """Mark what must be in memory: roots, and what a step other than its own reads."""
         for k, step in enumerate(self.steps):
-            for a in step_reads(step):
+            for a in all_reads(step):
                 roots.update([a] if self.where.get(a, k) != k else [])  # type: ignore[list-item]
         for step in self.steps:
             if isinstance(step, Kernel):
@@ -206,17 +206,6 @@ def ancestors(node: ir.Node, arguments: dict[ir.Node, set[ir.Node]]) -> set[ir.N
                 found.add(a)
                 pending.append(a)
     return found
-
-
-def step_reads(step: Step) -> list[ir.Node]:
-    match step:
-        case Kernel():
-            nodes = [m.node for m in (*step.members.values(), *step.tiles.values())]
-            return [a for n in nodes for a in ir.arguments(n) if a not in step.tiles]
-        case Loop():
-            return [*step.scan.starts, *ir.inside(step.scan)[1]]
-        case Other():
-            return list(ir.arguments(step.node))
 
 
 def scan_steps(scan: ir.Scan, inner: Sequence[ir.Node], tiles: dict[ir.Node, Roles]) -> list[Step]:

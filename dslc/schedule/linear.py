@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dslc.ir import nodes as ir
-from dslc.schedule.tiled import Member
+from dslc.schedule.form import Member
 
 Change = Callable[[ir.Scalar], ir.Scalar]
 

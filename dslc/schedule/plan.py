@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Call, Loop, Pass, Region, Step, resolved
+from dslc.schedule.form import Call, Loop, Pass, Region, Step, all_reads, based, nodes_of, reads_of, resolved
 from dslc.schedule.group import is_here
 from dslc.sizes import Size, estimate
 
@@ -93,25 +93,6 @@ class Plan:
     moves: dict[ir.Scan, list[Move]] = field(default_factory=dict)
 
 
-def based(node: ir.Node) -> ir.Node:
-    """The node whose memory a view shows."""
-    node = resolved(node)
-    while isinstance(node, ir.Reshape):
-        node = resolved(node.of)
-    return node
-
-
-def reads_of(step: Step) -> list[ir.Node]:
-    """What a step reads, but not what the steps of a loop do."""
-    match step:
-        case Region():
-            return [based(a) for x in step.nodes for a in ir.arguments(x)]
-        case Loop():
-            return [based(a) for a in step.scan.starts]
-        case Call():
-            return [based(a) for a in ir.arguments(step.node)]
-
-
 @dataclass
 class Life:
     """When a value is computed, and when it is read for the last time."""
@@ -185,28 +166,13 @@ def _is_stacked(node: ir.Node) -> bool:
 
 def _everything(steps: list[Step], results: Mapping[str, ir.Node]) -> Iterable[ir.Node]:
     found: dict[ir.Node, None] = dict.fromkeys(results.values())
-    stack = list(steps)
-    while stack:
-        step = stack.pop()
-        found.update(dict.fromkeys(a for x in _nodes(step) for a in ir.arguments(x)))
-        if isinstance(step, Loop):
-            found.update(dict.fromkeys((*step.scan.results, *step.scan.carries, *step.scan.starts)))
-            stack += step.steps
+    for step in reversed(steps):
+        found.update(dict.fromkeys(all_reads(step)))
     for node in list(found):
         while isinstance(node, ir.Reshape) or (isinstance(node, ir.Part) and isinstance(node.of, ir.Custom)):
             node = node.of if isinstance(node, ir.Reshape) else resolved(node)
             found[node] = None
     return found
-
-
-def _nodes(step: Step) -> list[ir.Node]:
-    match step:
-        case Region():
-            return list(step.nodes)
-        case Loop():
-            return [step.scan]
-        case Call():
-            return [step.node]
 
 
 def stored(region: Region, outside: set[ir.Node]) -> list[ir.Comp]:
@@ -267,10 +233,8 @@ def _homes(planner: Planner, steps: list[Step], loops: tuple[Loop, ...]) -> None
     """Moments, lives and homes of what some steps compute."""
     readers: dict[ir.Node, set[Step | None]] = {}
     for step in steps:
-        for inner in _all_steps([step]):
-            more = [based(x) for x in (*inner.scan.carries, *inner.scan.results)] if isinstance(inner, Loop) else []
-            for a in (*reads_of(inner), *more):
-                readers.setdefault(a, set()).add(step)
+        for a in all_reads(step):
+            readers.setdefault(based(a), set()).add(step)
     ends = [*planner.results.values(), *((*loops[-1].scan.carries, *loops[-1].scan.results) if loops else ())]
     for x in ends:
         readers.setdefault(based(x), set()).add(None)
@@ -278,7 +242,7 @@ def _homes(planner: Planner, steps: list[Step], loops: tuple[Loop, ...]) -> None
         now = planner.time
         planner.time += 1
         for a in reads_of(step):
-            _read(planner, a, now, loops)
+            _read(planner, based(a), now, loops)
         match step:
             case Region():
                 outside: set[ir.Node] = {x for x in step.nodes if readers.get(x, set()) - {step}}
@@ -293,17 +257,6 @@ def _homes(planner: Planner, steps: list[Step], loops: tuple[Loop, ...]) -> None
                     _computed(planner, value, now, loops)
             case Loop():
                 _loop(planner, step, now, loops)
-
-
-def _all_steps(steps: list[Step]) -> list[Step]:
-    found: list[Step] = []
-    stack = list(steps)
-    while stack:
-        step = stack.pop()
-        found.append(step)
-        if isinstance(step, Loop):
-            stack += step.steps
-    return found
 
 
 def _values(planner: Planner, node: ir.Node) -> list[ir.Node]:
@@ -348,7 +301,7 @@ def _loop(planner: Planner, loop: Loop, now: int, loops: tuple[Loop, ...]) -> No
     end = now + 1 + _length(loop.steps)
     planner.spans[loop] = now, end
     parts = planner.parts.get(scan, {})
-    inner = {x for step in loop.steps for x in _nodes(step)}
+    inner = {x for step in loop.steps for x in nodes_of(step)}
     inner |= {x for step in loop.steps if isinstance(step, Call) for x in _values(planner, step.node)}
     plan.stacked[scan] = []
     for k, result in enumerate(scan.results):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from dslc.ir import nodes as ir
 from dslc.passes.contract import factors
-from dslc.schedule.tiled import Member
+from dslc.schedule.form import Member
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
-from dslc.schedule.form import Call, Gathered, Item, Loop, Product, Region, Step, resolved
-from dslc.schedule.plan import BYTES, Carry, Plan, Result, Row, Shape, Stacked, based
+from dslc.schedule.form import Call, Gathered, Item, Loop, Product, Region, Step, based, resolved
+from dslc.schedule.plan import BYTES, Carry, Plan, Result, Row, Shape, Stacked
 from dslc.sizes import Size, show
 from dslc.source import NOWHERE
 

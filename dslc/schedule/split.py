@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
 from dslc.passes.narrow import HALVES
+from dslc.schedule.form import Kernel, Member
 from dslc.schedule.kernels import short
-from dslc.schedule.tiled import Kernel, Member
 from dslc.sizes import Size
 
 #: into how many parts a sum is taken at most

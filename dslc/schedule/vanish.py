@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dslc.ir import nodes as ir
 from dslc.meaning.known import INF, value_where_not
-from dslc.schedule.tiled import Kernel, Member
+from dslc.schedule.form import Kernel, Member
 
 
 def triangle(kernel: Kernel, members: Sequence[Member]) -> str:

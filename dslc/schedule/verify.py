@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Call, Loop, Pass, Region, Step, resolved
-from dslc.schedule.plan import Carry, Plan, Result, Row, Slot, Stacked, based, reads_of
+from dslc.schedule.form import Call, Loop, Pass, Region, Step, based, reads_of, resolved
+from dslc.schedule.plan import Carry, Plan, Result, Row, Slot, Stacked
 
 
 class Unsound(Exception):
@@ -51,7 +51,7 @@ class Run:
                 case Region():
                     self.region(step)
                 case Call():
-                    self.together(step, reads_of(step), self.values(step.node), show(step.node))
+                    self.together(step, list(map(based, reads_of(step))), self.values(step.node), show(step.node))
                 case Loop():
                     self.loop(step)
 
@@ -78,7 +78,7 @@ class Run:
                 rows.add(node)
         if seen != members:
             raise Unsound(f"a region does not compute {show(next(iter(members - seen)))}")
-        outside = [x for x in reads_of(region) if x not in members]
+        outside = [x for x in map(based, reads_of(region)) if x not in members]
         written = [x for x in region.nodes if x in self.plan.homes]
         self.together(region, outside, written, show(region.nodes[0]))
         self.there |= members
