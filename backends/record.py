@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,8 @@ from dslc.source import NOWHERE, Span
 
 if TYPE_CHECKING:
     from dslc.meaning.interpret import Array
+    from dslc.passes.transform import Outputs, Stages
+    from dslc.schedule.plan import Schedule
 
 
 class CannotLower(Exception):
@@ -36,12 +38,10 @@ class Printer:
     generate: Callable[..., str]
     #: what it raises for a spec that it cannot do, with the attributes of a CannotLower
     cannot: type[Any] = CannotLower
-    #: which values are computed together, a line for each group, from outputs and the dtype of parameters
-    fused: Callable[[Sequence[ir.Tensor], str], Iterable[str]] | None = None
+    #: the schedule of outputs for a dtype of parameters; the stages get the program after each pass of the backend
+    schedule: Callable[[Outputs, str, Stages], Schedule] | None = None
     #: the kernels in the text of a module
     kernels: Callable[[str], list[str]] | None = None
-    #: how long values live, a line for each, from the same and the gradients; None: modules take it from a library
-    memory: Callable[[Sequence[ir.Tensor], Sequence[ir.Tensor], str], Iterable[str]] | None = None
     #: the files of a module that consists of several, by name, from what `generate` takes
     files: Callable[..., dict[str, str]] | None = None
 

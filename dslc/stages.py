@@ -13,12 +13,14 @@ from typing import Any
 
 from dslc import pipeline
 from dslc.backends.registry import backend_of
-from dslc.backends.triton.prepare import prepared
 from dslc.check import program as p
 from dslc.ir import nodes as ir
 from dslc.ir.latex import latex
+from dslc.ir.naming import name_lines
 from dslc.ir.show import show
 from dslc.passes.transform import Stages
+from dslc.schedule.plan import Schedule
+from dslc.schedule.show import groups, memory
 from dslc.sizes import show as show_size
 from dslc.source import Source, Span
 
@@ -50,12 +52,9 @@ class Spec:
     def stages(self) -> Stages:
         """The program after each pass, those of the backend too."""
         lowered = self.lowered()
-        if self.backend == "triton":
-            prepared(lowered.outputs, self.dtype, stages=lowered.stages)
-        elif self.backend == "c":
-            from dslc.backends.c.module import prepared as prepared_for_c
-
-            prepared_for_c(lowered.outputs, lowered.stages)
+        schedule = backend_of(self.backend).printer().schedule
+        if schedule is not None:
+            schedule(lowered.outputs, self.dtype, lowered.stages)
         return lowered.stages
 
 
@@ -110,24 +109,26 @@ def code(spec: Spec) -> str:
     return text.rstrip("\n")
 
 
-def fused(spec: Spec) -> str:
-    """Which values a statement, or a kernel, computes together; of kernels also sizes and what they store."""
-    show_groups = backend_of(spec.backend).printer().fused
-    if show_groups is None:
+def schedule_of(spec: Spec, outputs: Program) -> Schedule:
+    schedule = backend_of(spec.backend).printer().schedule
+    if schedule is None:
         raise NoStage(f"the {spec.backend} backend does not tell what it computes together")
-    return "\n".join(show_groups(list(spec.lowered().outputs.values()), spec.dtype))
+    made = schedule(outputs, spec.dtype, [])
+    name_lines([*made.results.values()])
+    return made
 
 
-def memory(spec: Spec) -> str:
-    """How long values live: which statement makes one, which reads it last, and what is saved for the gradient."""
-    lifetimes = backend_of(spec.backend).printer().memory
-    if lifetimes is None and backend_of(spec.backend).library != "torch":
-        raise NoStage(f"the {spec.backend} backend does not tell how long values live")
-    if lifetimes is None:
-        raise NoStage(f"modules of the {spec.backend} backend take memory from torch: `dslc cost` counts their buffers")
+def fused(spec: Spec) -> str:
+    """Which values a statement, a region or a kernel computes together, and what it leaves in memory."""
+    return "\n".join(groups(schedule_of(spec, spec.lowered().outputs)))
+
+
+def memory_of(spec: Spec) -> str:
+    """Where values lie or how long they live, and what is saved for the gradient."""
     lowered = spec.lowered()
-    forward = [*lowered.values().values(), *lowered.states().values()]
-    return "\n".join(lifetimes(forward, list(lowered.gradients().values()), spec.dtype))
+    forward = {**lowered.values(), **lowered.states()}
+    made = schedule_of(spec, {**forward, **{pipeline.GRADIENT + k: x for k, x in lowered.gradients().items()}})
+    return "\n".join(memory(made, forward, spec.dtype))
 
 
 def kernels(spec: Spec) -> str:
@@ -150,7 +151,7 @@ STAGES: dict[str, Callable[[Spec], str]] = {
     "simplified": simplified,
     "step": stepped,
     "fused": fused,
-    "memory": memory,
+    "memory": memory_of,
     "kernels": kernels,
     "code": code,
 }

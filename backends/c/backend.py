@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 def _printer() -> Printer:
     from dslc.backends.c.files import generate, kernels, module_files
-    from dslc.backends.c.outline import fused, memory
+    from dslc.backends.c.module import schedule
 
-    return Printer(generate, fused=fused, kernels=kernels, memory=memory, files=module_files)
+    return Printer(generate, schedule=schedule, kernels=kernels, files=module_files)
 
 
 def _arrays() -> Arrays:

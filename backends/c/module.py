@@ -37,7 +37,7 @@ from dslc.schedule.group import scheduled
 from dslc.schedule.halves import halves
 from dslc.schedule.parts import in_parts
 from dslc.schedule.picked import as_selects
-from dslc.schedule.plan import planned
+from dslc.schedule.plan import Schedule, planned
 from dslc.schedule.rows import costly_rows_kept
 from dslc.schedule.widened import widened
 
@@ -64,6 +64,13 @@ PASSES: dict[str, Pass] = {
 def prepared(outputs: Outputs, stages: Stages | None = None) -> dict[str, ir.Tensor]:
     """A program after these passes; `stages` gets it after each."""
     return run_passes(outputs, PASSES, [] if stages is None else stages)
+
+
+def schedule(outputs: Outputs, dtype: str, stages: Stages) -> Schedule:
+    """The steps of a program and where its values lie, which are the same for all dtypes."""
+    results = prepared(outputs, stages)
+    steps = scheduled([*results.values()])
+    return Schedule(results, steps, planned(steps, results))
 
 
 def c_file(

@@ -12,13 +12,9 @@ if TYPE_CHECKING:
 
 def _printer() -> Printer:
     from dslc.backends.numpy.module import generate
-    from dslc.backends.numpy.schedule import lifetimes, shown
+    from dslc.backends.numpy.schedule import schedule
 
-    return Printer(
-        generate,
-        fused=lambda roots, dtype: shown(roots),
-        memory=lambda roots, slopes, dtype: lifetimes(roots, slopes),
-    )
+    return Printer(generate, schedule=schedule)
 
 
 def _arrays() -> Arrays:

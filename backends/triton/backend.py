@@ -12,6 +12,8 @@ from dslc.backends.record import Arrays, Backend, Printer, Unavailable
 
 if TYPE_CHECKING:
     from dslc.meaning.interpret import Array
+    from dslc.passes.transform import Outputs, Stages
+    from dslc.schedule.plan import Schedule
 
 #: dtypes as torch calls them
 TORCH = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16"}
@@ -19,9 +21,13 @@ TORCH = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16
 
 def _printer() -> Printer:
     from dslc.backends.triton.module import generate
-    from dslc.backends.triton.outline import fused, kernels
+    from dslc.backends.triton.outline import kernels
+    from dslc.backends.triton.prepare import prepared
 
-    return Printer(generate, fused=fused, kernels=kernels)
+    def schedule(outputs: Outputs, dtype: str, stages: Stages) -> Schedule:
+        return prepared(outputs, dtype, stages=stages)
+
+    return Printer(generate, schedule=schedule, kernels=kernels)
 
 
 def _arrays() -> Arrays:

@@ -109,12 +109,12 @@ class Computed:
 
 def computed(registry: Registry, unit: Unit, outputs: Outputs, exact: Collection[str], owner: p.Instance) -> Computed:
     """The lines that compute the results of a program; `exact` ones are never kept in 16 bits."""
-    found, steps = prepared(outputs, registry.dtype, exact)
-    host, arguments, prologue = started(registry, unit, list(found.values()), owner)
-    host.run(steps)
+    made = prepared(outputs, registry.dtype, exact)
+    host, arguments, prologue = started(registry, unit, list(made.results.values()), owner)
+    host.run(made.steps)
     if host.random:
         arguments.append("seed=0")
-    return Computed(host, arguments, prologue, {k: host.tensor(x) for k, x in found.items()})
+    return Computed(host, arguments, prologue, {k: host.tensor(x) for k, x in made.results.items()})
 
 
 def bind_layers(

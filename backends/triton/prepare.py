@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from dslc.ir import nodes as ir
 from dslc.passes.axes import ordered
 from dslc.passes.comprehensions import as_comprehensions
 from dslc.passes.constants import normalised, unscaled
@@ -18,8 +17,8 @@ from dslc.passes.recompute import recompute
 from dslc.passes.sink import sunk
 from dslc.passes.tiles import streamed
 from dslc.passes.transform import Outputs, Pass, Stages, run_passes
-from dslc.schedule.form import Step
 from dslc.schedule.kernels import scheduled
+from dslc.schedule.plan import Schedule
 
 #: after those of `dslc/pipeline.py`
 PASSES: dict[str, Pass] = {
@@ -44,8 +43,8 @@ PASSES: dict[str, Pass] = {
 
 def prepared(
     outputs: Outputs, dtype: str = "f32", exact: Collection[str] = (), stages: Stages | None = None
-) -> tuple[dict[str, ir.Tensor], list[Step]]:
-    """The program after all passes, and the steps in order; `exact` results are never kept in 16 bits.
+) -> Schedule:
+    """The program after all passes, and its steps; `exact` results are never kept in 16 bits.
 
     `stages` gets the program after each pass.
     """
@@ -53,4 +52,4 @@ def prepared(
     if dtype in HALVES:
         passes["narrow"] = lambda x: narrowed(x, dtype, exact)
     found = run_passes(outputs, passes, [] if stages is None else stages)
-    return found, scheduled(list(found.values()))
+    return Schedule(found, scheduled(list(found.values())))

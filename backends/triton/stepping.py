@@ -42,11 +42,11 @@ class Stepping(Host):
     newest: str = ""
     histories: Mapping[str, Slot] = field(default_factory=dict)
 
-    def other(self, node: ir.Node) -> None:
+    def call(self, node: ir.Scatter | ir.Along | ir.External) -> None:
         if isinstance(node, ir.External) and node.op in self.histories:
             self.grow(node, self.histories[node.op])
         else:
-            super().other(node)
+            super().call(node)
 
     def grow(self, node: ir.External, slot: Slot) -> None:
         """Put the newest element into a history."""
@@ -79,7 +79,8 @@ def _init_cache(registry: Registry, model: p.Instance, program: StepProgram) -> 
     fixed = {n: x for n, x in unit.inputs.items() if x.role == "input" and n not in program.inputs}
     limited = bounded(model, program)
     computed = {name: x for name, x in program.starts.items() if constant(x) is None}
-    starts, steps = prepared(computed, registry.dtype, computed)
+    made = prepared(computed, registry.dtype, computed)
+    starts = made.results
     host = Host(registry)
     cache, room = _names(host, program, list(fixed))
     prologue, state = _begun(host, program, list(starts.values()))
@@ -98,7 +99,7 @@ def _init_cache(registry: Registry, model: p.Instance, program: StepProgram) -> 
     prologue += needs(unit, model.where, size_code)
     given = [x for x in model.inputs if x.name in fixed and (limited or not grows(x, program))]
     prologue += values(unit, given, size_code, argument)
-    host.run(steps)
+    host.run(made.steps)
     found = {k: host.tensor(x) for k, x in starts.items()}
     entries = ['"positions": 0', *([f'"length": {room}'] if limited else [])]
     entries += [f'"{entry_of(s)}": {size_name(s.name)}' for s in open_sizes(unit) if s is not program.length]
@@ -156,7 +157,8 @@ def _step(registry: Registry, model: p.Instance, program: StepProgram) -> Functi
     grown, room = Grown(program.slots, program.length, symbol(room)), size_name(room)
     changing = [x for x in program.slots if x.kind == "state"]
     after = {NEXT + s.name: program.updates[s.name] for s in changing}
-    roots, steps = prepared(grown.outputs({**program.outputs, **after}), registry.dtype, after)
+    made = prepared(grown.outputs({**program.outputs, **after}), registry.dtype, after)
+    roots = made.results
     host.cache, host.newest = cache, size_code(program.length - 1)
     host.histories = {x.input.name: x for x in program.slots if x.kind == "history"}
     ordered = [n for n in unit.inputs if n in program.inputs]
@@ -173,7 +175,7 @@ def _step(registry: Registry, model: p.Instance, program: StepProgram) -> Functi
         at_most = [x for x in given if grows(x, program)]
         prologue += [re.sub(rf"\b{length}\b", room, x) for x in values(unit, at_most, size_code, argument)]
     prologue += _bind_cache(host, cache, program, list(roots.values()))
-    host.run(steps)
+    host.run(made.steps)
     found = {k: host.tensor(x) for k, x in roots.items()}
     epilogue: list[str] = []
     for slot in changing:

@@ -59,8 +59,8 @@ def show(
         grad        the same with the gradients of the loss
         simplified  the same after all passes
         step        one step of a sequence model, with its cache; or why it has none
-        fused       which values each kernel, or each block of rows, computes together
-        memory      how long values live, and what is saved for the gradient (NumPy modules)
+        fused       the schedule: what each statement, region or kernel computes together
+        memory      where values lie or how long they live, and what is saved for the gradient
         kernels     the kernels (-b triton)
         code        the module that `dslc compile` writes
 

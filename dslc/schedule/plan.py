@@ -94,6 +94,18 @@ class Plan:
 
 
 @dataclass
+class Schedule:
+    """A program after the passes of a target, its steps in order, and where their values lie.
+
+    Without a plan each value that others read has memory of its own.
+    """
+
+    results: Mapping[str, ir.Tensor]
+    steps: list[Step]
+    plan: Plan | None = None
+
+
+@dataclass
 class Life:
     """When a value is computed, and when it is read for the last time."""
 

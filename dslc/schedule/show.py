@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
-from dslc.schedule.form import Call, Gathered, Item, Loop, Product, Region, Step, based, resolved
-from dslc.schedule.plan import BYTES, Carry, Plan, Result, Row, Shape, Stacked
+from dslc.schedule.form import (
+    Call,
+    Gathered,
+    Item,
+    Kernel,
+    Loop,
+    Pass,
+    Product,
+    Region,
+    Step,
+    View,
+    all_reads,
+    based,
+    nodes_of,
+    resolved,
+)  # fmt: skip
+from dslc.schedule.plan import BYTES, Carry, Plan, Result, Row, Schedule, Shape, Stacked
 from dslc.sizes import Size, show
 from dslc.source import NOWHERE
 
@@ -18,26 +33,33 @@ KINDS = {"map": "pass", "rows": "pass that keeps rows", "columns": "pass along c
 NAMELESS = "a value without a name"
 
 
-def groups(steps: Sequence[Step], plan: Plan) -> Iterator[str]:
-    """A line for each product, pass, loop and call: the parallel axes, all axes, what is stored, and by way of what.
-
-    Lines with the same number are one region.
+def groups(schedule: Schedule) -> Iterator[str]:
+    """A line for each product, pass, kernel, statement, loop and call: what it runs over, what it leaves in memory, and
+    by way of what. Lines with the same number are one region. Views do nothing.
     """
-    stack: list[tuple[str, Step]] = [(str(k), x) for k, x in reversed([*enumerate(steps)])]
+    stack = numbered(schedule.steps)[::-1]
     while stack:
         number, step = stack.pop()
         indent = "    " * number.count(".")
         match step:
             case Region():
                 for item in step.items:
-                    yield f"{indent}{number}: {_item(step, item, plan)}"
+                    yield f"{indent}{number}: {_item(step, item, schedule.plan)}"
+            case Kernel():
+                about = _stored(step.stored, list(step.members))
+                yield f"{indent}{number}: {step.kind} {extents(step.sizes)}: {about}"
             case Loop():
                 over = f"{ir.counter_of(step.scan)} over {show(step.scan.length)}"
                 yield f"{indent}{number}: for {over}{place([step.scan])}"
-                stack += [(f"{number}.{k}", x) for k, x in reversed([*enumerate(step.steps)])]
+                stack += numbered(step.steps, f"{number}.")[::-1]
             case Call():
                 about = f"{operation(step)} {extents(_shape(step))}: {label(step.node)}"
                 yield f"{indent}{number}: {about}{place([step.node])}"
+
+
+def numbered(steps: Sequence[Step], prefix: str = "") -> list[tuple[str, Step]]:
+    """The steps that do something, with their numbers."""
+    return [(f"{prefix}{k}", x) for k, x in enumerate(x for x in steps if not isinstance(x, View))]
 
 
 def operation(step: Call) -> str:
@@ -48,15 +70,24 @@ def _shape(step: Call) -> Shape:
     return step.node.shape if isinstance(step.node, ir.Scatter) else step.node.shapes[0]
 
 
-def _item(region: Region, item: Item, plan: Plan) -> str:
+def _item(region: Region, item: Item, plan: Plan | None) -> str:
+    if isinstance(item, Pass) and item.kind == "statement":
+        *parts, node = item.members
+        inner = ", ".join(sorted(f"{x.op or 'a formula'}" for x in parts))
+        return f"{label(node)} {extents(node.shape)}{f' with {inner} in its formula' if parts else ''}{place([node])}"
     title, axes, members = item_of(region, item)
-    kept = [x for x in members if not isinstance(plan.homes.get(x, Row()), Row)]
+    over = f"over {extents(region.sizes)}, " if region.depth else ""
+    homes = plan.homes if plan is not None else {}
+    kept = [x for x in members if not isinstance(homes.get(x, Row()), Row)]
+    return f"{over}{title} {extents(axes)}: {_stored(kept, members)}"
+
+
+def _stored(kept: Sequence[ir.Node], members: Sequence[ir.Node]) -> str:
+    """What a group leaves in memory, by way of what, and the places of all of it."""
     names = [label(x) for x in kept]
     between = sorted({label(x) for x in members if x not in kept and name_of(x)} - {*names})
-    shown = ", ".join(dict.fromkeys(names)) or NAMELESS
     way = f" by way of {', '.join(between)}" if between else ""
-    over = f"over {extents(region.sizes)}, " if region.depth else ""
-    return f"{over}{title} {extents(axes)}: {shown}{way}{place(members)}"
+    return f"{', '.join(dict.fromkeys(names)) or NAMELESS}{way}{place(members)}"
 
 
 def item_of(region: Region, item: Item) -> tuple[str, Shape, list[ir.Comp]]:
@@ -67,6 +98,43 @@ def item_of(region: Region, item: Item) -> tuple[str, Shape, list[ir.Comp]]:
         case Gathered():
             return "gathered product", (*item.node.shape, *item.node.reduced), [item.node]
     return KINDS[item.kind], (*region.sizes, *item.extra), item.members
+
+
+def memory(schedule: Schedule, forward: Collection[str], precision: str) -> Iterator[str]:
+    """Where values lie, or how long they live where each has memory of its own; `forward` are the results that are
+    computed before the gradient."""
+    own = set(ir.every_node([schedule.results[name] for name in forward]))
+    if schedule.plan is None:
+        return lifetimes(schedule, own)
+    return slots(schedule.plan, own, readers_of(ir.every_node([*schedule.results.values()])), precision)
+
+
+def lifetimes(schedule: Schedule, forward: set[ir.Node]) -> Iterator[str]:
+    """A line for each value: the step that makes it, the last one that reads it, and whether it is saved for the
+    gradient in between. A loop counts as one step."""
+    steps = [x for _, x in numbered(schedule.steps)]
+    results = set(map(based, schedule.results.values()))
+    last = {made_by(based(a)): k for k, step in enumerate(steps) for a in all_reads(step)}
+    for number, step in enumerate(steps):
+        if isinstance(step, Loop):
+            yield f"{number}: a loop over {show(step.scan.length)}{place([step.scan])}"
+            continue
+        for node in values_of(step):
+            until = last.get(node, number)
+            end = "a result" if node in results else f"last read by {until} ({label_of(steps[until])})"
+            late = node in forward and until < len(steps) and not any(x in forward for x in nodes_of(steps[until]))
+            saved = ", saved for the gradient" if late else ""
+            shape = _shape(step) if isinstance(step, Call) else node.shape  # type: ignore[union-attr]
+            yield f"{number}: {label(node)} {extents(shape)}, {end}{saved}{place([node])}"
+
+
+def values_of(step: Step) -> list[ir.Node]:
+    """What a step without a plan leaves in memory."""
+    return [*step.stored] if isinstance(step, Kernel) else nodes_of(step)[-1:]
+
+
+def label_of(step: Step) -> str:
+    return "the loop" if isinstance(step, Loop) else ", ".join(dict.fromkeys(map(label, values_of(step))))
 
 
 def slots(
