@@ -18,7 +18,7 @@ from dslc.cost import BYTES, Cost, Counter, settle
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_lines, name_of
 from dslc.program import Entry
-from dslc.schedule.form import Loop, Region, Step, based
+from dslc.schedule.form import Call, Loop, Region, Step, based
 from dslc.schedule.group import scheduled
 from dslc.schedule.plan import Plan, Row, planned
 from dslc.schedule.show import bytes_of, label, operation, places
@@ -58,6 +58,7 @@ def rows(steps: Sequence[Step], plan: Plan, counter: Counter) -> Iterator[StepCo
             inner = reversed([*enumerate(step.steps)])
             stack += [(f"{number}.{k}", x, runs * step.scan.length) for k, x in inner]
             continue
+        assert isinstance(step, Region | Call)
         nodes = step.nodes if isinstance(step, Region) else [step.node]
         kind = "region" if isinstance(step, Region) else operation(step)
         cost = region_cost(step, plan, counter) if isinstance(step, Region) else counter.node(step.node)

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dslc.backends.record import Arrays, Backend, Printer, Unavailable
@@ -24,8 +25,11 @@ def _printer() -> Printer:
     from dslc.backends.triton.outline import kernels
     from dslc.backends.triton.prepare import prepared
 
+    from dslc.schedule.recurrences import with_recurrences
+
     def schedule(outputs: Outputs, dtype: str, stages: Stages) -> Schedule:
-        return prepared(outputs, dtype, stages=stages)
+        made = prepared(outputs, dtype, stages=stages)
+        return replace(made, steps=with_recurrences(made.steps))
 
     return Printer(generate, schedule=schedule, kernels=kernels)
 

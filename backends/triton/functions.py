@@ -20,6 +20,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.namespace import line_names
 from dslc.passes.transform import Outputs
 from dslc.quoting import quoted
+from dslc.schedule.recurrences import with_recurrences
 from dslc.sizes import show
 
 
@@ -111,7 +112,7 @@ def computed(registry: Registry, unit: Unit, outputs: Outputs, exact: Collection
     """The lines that compute the results of a program; `exact` ones are never kept in 16 bits."""
     made = prepared(outputs, registry.dtype, exact)
     host, arguments, prologue = started(registry, unit, list(made.results.values()), owner)
-    host.run(made.steps)
+    host.run(with_recurrences(made.steps, host.layered))
     if host.random:
         arguments.append("seed=0")
     return Computed(host, arguments, prologue, {k: host.tensor(x) for k, x in made.results.items()})

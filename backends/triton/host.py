@@ -20,7 +20,7 @@ from dslc.backends.triton.text import HOST, identifier, name_of, size_code, unus
 from dslc.backends.triton.together import MOST_SUMS, can_join, joined
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Call, Kernel, Loop, Region, Step, View, all_reads
+from dslc.schedule.form import Call, Kernel, Loop, Recurrence, Region, Step, View, all_reads
 from dslc.schedule.kernels import kernel_of
 from dslc.schedule.segments import row_of, segments
 from dslc.schedule.split import Split, split
@@ -67,10 +67,6 @@ class Around:
 class Loops:
     """What is known of loops before they are written."""
 
-    #: which parts of a node are read
-    read: dict[ir.Node, set[int]] = field(default_factory=dict)
-    #: scans that are one kernel
-    recurrences: dict[ir.Scan, KernelText] = field(default_factory=dict)
     #: values with which loops begin that keep their histories: the loop, and which of its carried values
     starts: dict[ir.Node, tuple[ir.Scan, int]] = field(default_factory=dict)
     #: histories that were begun before their loop
@@ -130,16 +126,7 @@ class Host:
         return self.names[node]
 
     def run(self, steps: Sequence[Step]) -> None:
-        for step in steps:
-            if isinstance(step, View) and isinstance(step.node, ir.Part):
-                self.loops.read.setdefault(step.node.of, set()).add(step.node.number)
-        for loop in (s for s in steps if isinstance(s, Loop)):
-            text = recurrence_kernel(loop, self.registry.dtype, self.depths, self.loops.read.get(loop.scan, set()))
-            if text is not None:
-                self.loops.recurrences[loop.scan] = text
-        self.loops.starts |= starts(
-            [s for s in steps if not isinstance(s, Loop) or s.scan not in self.loops.recurrences]
-        )
+        self.loops.starts |= starts(steps)
         before, self.late = self.late, []
         for step in steps:
             if any(self.waits(x) for x in all_reads(step)):
@@ -148,7 +135,10 @@ class Host:
                 case Kernel():
                     self.kernel(step)
                 case Loop():
-                    self.loop(step)
+                    run_loop(self, step)
+                case Recurrence():
+                    self.launch(recurrence_kernel(step, self.registry.dtype, self.depths))
+                    self.parts[step.scan] = [self.names.get(x, "") for group in results(step.scan) for x in group]
                 case Call():
                     self.call(step.node)
                 case View():
@@ -296,14 +286,3 @@ class Host:
         places = f"torch.arange({size_code(found.row_count)} + 1, device=device)"
         self.line(f"{self.names[given.first]} = torch.searchsorted({rows}, {places})")
         self.launch(segment_kernel(found, given, dtype, self.depths))
-
-    # ---- loops
-
-    def loop(self, step: Loop) -> None:
-        """A scan as one kernel where its steps are elementwise, else as a Python loop."""
-        text = self.loops.recurrences.pop(step.scan, None)
-        if text is None:
-            run_loop(self, step)
-            return
-        self.launch(text)
-        self.parts[step.scan] = [self.names.get(x, "") for group in results(step.scan) for x in group]

@@ -10,8 +10,8 @@ from dslc.backends.triton.kernels import KernelText, block_for, count_text, inde
 from dslc.backends.triton.text import ATOM, Text, aligned, name_of, size_code, word
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Member
-from dslc.schedule.linear import Form, Linear, is_one
+from dslc.schedule.form import Affine, Linear, Member
+from dslc.schedule.recurrences import is_one
 
 STEPS, ROWS = 0, 1
 TILE = "BLOCK_STEPS, BLOCK"
@@ -62,7 +62,7 @@ class Writer:
             self.before[k] = body.named(f"{self.carries[k]}_before", Text(code, (STEPS, ROWS), ATOM, 1))
         return self.before[k]
 
-    def outside(self, form: Form, group: tuple[int, ...]) -> ir.Scalar | None:
+    def outside(self, form: Affine, group: tuple[int, ...]) -> ir.Scalar | None:
         """What a value gets that does not come from its group: the shift, and multiples of values known already."""
         total = form.shift
         for k, a in form.coefficients.items():

@@ -18,6 +18,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.algebra import cast
 from dslc.passes.elementwise import inlined
 from dslc.schedule.kernels import scheduled
+from dslc.schedule.recurrences import with_recurrences
 
 SAVE = '''
 def save(params, path):
@@ -309,7 +310,7 @@ def given(registry: Registry, unit: Unit, path: str, declaration: p.ParamDecl) -
     host = Host(registry)
     host.taken |= {*LAUNCHED, "enumerate"}  # which the lines before need
     host.around.indent = 1
-    host.run(scheduled([node]))
+    host.run(with_recurrences(scheduled([node])))
     as_kept = ".to(DTYPE)" if registry.dtype in HALF else ""
     if path not in unit.layers:
         return [*host.lines, f'    params["{path}"] = {host.tensor(node)}{as_kept}']

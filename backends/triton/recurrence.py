@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from dslc.backends.triton.body import Axis, Body, product
 from dslc.backends.triton.frame import Layers
@@ -11,36 +11,7 @@ from dslc.backends.triton.linear import linear_kernel
 from dslc.backends.triton.text import Text, name_of, word
 
 from dslc.ir import nodes as ir
-from dslc.ir.rewrite import plain_variable
-from dslc.schedule.form import Kernel, Loop, Member
-from dslc.schedule.linear import linear
-
-
-def elementwise(loop: Loop, layered: Mapping[ir.Node, int]) -> dict[ir.Node, Member] | None:
-    """The members of all kernels of a scan, if each element of the state depends on itself alone."""
-    scan = loop.scan
-    if not scan.carries or not all(isinstance(step, Kernel) and step.kind == "map" for step in loop.steps):
-        return None
-    kernels = [step for step in loop.steps if isinstance(step, Kernel)]
-    members = {n: m for kernel in kernels for n, m in kernel.members.items()}
-    shape = scan.carries[0].shape
-    state = {x for x in ir.inside(scan)[0] if isinstance(x, ir.Step) and x.kind == "carry"}
-    if any(x.shape != shape for x in (*scan.carries, *scan.results, *state)) or not shape:
-        return None
-    if any(m.node.shape != shape or m.axes != tuple(range(len(shape))) for m in members.values()):
-        return None
-    if any(x not in members and x not in state for x in (*scan.carries, *scan.results)):
-        return None
-    for m in members.values():
-        for s in ir.scalars(m.body):
-            if not isinstance(s, ir.Read):
-                continue
-            if s.tensor in layered:
-                return None
-            own = [plain_variable(place) for place in s.places] == list(range(len(shape)))
-            if (s.tensor in members or s.tensor in state) and not own:
-                return None
-    return members
+from dslc.schedule.form import Member, Recurrence
 
 
 def results(scan: ir.Scan) -> tuple[list[ir.Tensor], list[ir.Tensor]]:
@@ -56,19 +27,13 @@ def results(scan: ir.Scan) -> tuple[list[ir.Tensor], list[ir.Tensor]]:
     return stacks, lasts
 
 
-def recurrence_kernel(
-    loop: Loop, dtype: str, layered: Mapping[ir.Node, int], read: Collection[int]
-) -> KernelText | None:
-    """The kernel of a scan, if it is elementwise; of the last state it stores the values whose numbers are `read`."""
-    members = elementwise(loop, layered)
-    if members is None:
-        return None
-    scan = loop.scan
+def recurrence_kernel(step: Recurrence, dtype: str, layered: Mapping[ir.Node, int]) -> KernelText:
+    """The kernel of a scan; of the last state it stores the values that are read."""
+    scan, members = step.scan, step.members
     stacks, lasts = results(scan)
-    wanted = [k for k in range(len(lasts)) if len(stacks) + k in read]
-    form = linear(scan, members)
-    if form is not None:
-        return linear_kernel(scan, form, members, dtype, layered, stacks, {k: lasts[k] for k in wanted})
+    wanted = [k for k in range(len(lasts)) if len(stacks) + k in step.read]
+    if step.linear is not None:
+        return linear_kernel(scan, step.linear, members, dtype, layered, stacks, {k: lasts[k] for k in wanted})
     shape = scan.carries[0].shape
     rank = len(shape)
     body = Body(dtype, next(iter(members)), layers=Layers(dict(layered)))

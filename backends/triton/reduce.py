@@ -12,8 +12,7 @@ from dslc.backends.triton.text import ATOM, BIT, COMPARE, Text, aligned, is_floa
 from dslc.ir import nodes as ir
 from dslc.meaning.known import value_given
 from dslc.passes.contract import factors
-from dslc.schedule.form import Kernel, Member
-from dslc.schedule.rescale import Rescaled
+from dslc.schedule.form import Kernel, Member, Rescaled
 
 NEUTRAL = {"sum": 0, "prod": 1, "max": float("-inf"), "min": float("inf"), "argmax": float("-inf"),
            "argmin": float("inf"), "any": False, "all": True}  # fmt: skip
@@ -95,20 +94,6 @@ def reduced(body: Body, node: ir.Comp, tile: Text, axis: Axis) -> Text:
         case _:
             raise CannotLower(f"the reduction `{node.op}`", node)
     return Text(code, rest, ATOM, depth)
-
-
-def ready(waiting: list[Member], kernel: Kernel) -> list[Member]:
-    """Members that read no reduction which is still to be made."""
-    pending = {m.node for m in waiting if m.node.op is not None}
-    blocked: set[ir.Node] = set()
-    out = []
-    for m in waiting:
-        reads = {s.tensor for s in ir.scalars(m.body) if isinstance(s, ir.Read)}
-        if reads & (pending | blocked):
-            blocked.add(m.node)
-        else:
-            out.append(m)
-    return out
 
 
 def bounded_tile(

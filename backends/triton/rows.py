@@ -30,16 +30,14 @@ from dslc.backends.triton.reduce import (
     finished,
     masked_tile,
     neutral,
-    ready,
     reduced,
     taken_in,
 )
 from dslc.backends.triton.text import Text, aligned, is_float, name_of
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Kernel, Member
+from dslc.schedule.form import Kernel, Member, Rescaled
 from dslc.schedule.kernels import short
-from dslc.schedule.rescale import Rescaled, rescaled_sums
 from dslc.schedule.split import Split
 from dslc.sizes import Size
 
@@ -185,29 +183,19 @@ def one_block(body: Body, kernel: Kernel, member: Member, axis: Axis) -> None:
 
 
 def looped(body: Body, kernel: Kernel, axis: Axis, columns: Size) -> None:
-    """Rows that are too long for a tile: one pass over blocks of columns for each reduction that waits for another.
-
-    Sums that can be rescaled do not wait for their maximum.
-    """
-    waiting = list(kernel.members.values())
-    while waiting:
-        now = ready(waiting, kernel)
-        rows_only = [m for m in now if m.node.op is None and not set(m.axes) & set(kernel.columns)]
-        if rows_only:
-            for member in rows_only:
+    """Rows that are too long for a tile, in runs over blocks of columns."""
+    for run in kernel.runs:
+        if not run.over_columns:
+            for member in run.members:
                 text = keep_value(body, member.node, body.scalar(member.body))
                 body.values[member.node] = text
                 if member.node in kernel.stored:
                     store(body, member, text)
-                waiting.remove(member)
             continue
-        scaled = rescaled_sums(now, waiting)
-        now = [m for m in waiting if m in now or m.node in scaled]
-        found = one_pass(body, kernel, now, axis, f"0, {body.size(columns)}", scaled)
-        for m in now:
+        found = one_pass(body, kernel, run.members, axis, f"0, {body.size(columns)}", run.rescaled)
+        for m in run.members:
             if m.node in found and m.node in kernel.stored:
                 store(body, m, found[m.node])
-        waiting = [m for m in waiting if m not in now]
 
 
 def one_pass(

@@ -20,14 +20,13 @@ from dslc.backends.triton.kernels import (
     warps_for,
     wish_of,
 )  # fmt: skip
-from dslc.backends.triton.reduce import bounded_tile, neutral, ready, reduced, taken_in, vanishes
+from dslc.backends.triton.reduce import bounded_tile, neutral, reduced, taken_in, vanishes
 from dslc.backends.triton.text import ATOM, HALF, Text, atom, name_of, size_code
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
 from dslc.passes.sides import contraction_sides
-from dslc.schedule.form import Kernel, Member
-from dslc.schedule.rescale import Rescaled, rescaled_sums
+from dslc.schedule.form import Kernel, Member, Rescaled
 from dslc.schedule.vanish import triangle
 
 ROWS, SHORT, COLUMNS = 0, 10, 20
@@ -111,17 +110,12 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
         new = tuple(v for v in m.axes if v not in kernel.batch and v not in kernel.rows)
         if new and m.node.op is not None:
             short_axis(stream, new)
-    waiting = list(kernel.members.values())
-    while waiting:
-        now = ready(waiting, kernel)
-        maps = [m for m in now if m.node.op is None]
-        for m in maps:
+    for run in kernel.runs:
+        if run.over_columns:
+            one_pass(stream, run.members, run.rescaled, size_code(columns))
+            continue
+        for m in run.members:
             finish(stream, m, body.scalar(m.body))
-        if not maps:
-            scaled = rescaled_sums(now, waiting)
-            now = [m for m in waiting if m in now or m.node in scaled]
-            one_pass(stream, now, scaled, size_code(columns))
-        waiting = [m for m in waiting if m not in (maps or now)]
     # In float32 and float64 the operands of a product are spread over all threads again and again, which no count of
     # words tells: with several tiles alive at a time, or long sums of them, eight warps keep them in registers. So they
     # do with positions beside values of float64, where two tiles are held; with three they aim at too few registers.

@@ -1,10 +1,11 @@
 """The schedule: the steps of a program in order, as data. One form for all targets.
 
-    schedule = [Region | Kernel | Loop | Call | View]
+    schedule = [Region | Kernel | Recurrence | Loop | Call | View]
     Region   loops over parallel axes, the first `depth` axes of all its members; its items run for a piece of them
     Pass     a nest of loops inside of a region: members share its loops, and see one another's values in registers
     Product  a matrix product inside of a region
     Kernel   one launch for a target with tiles: each program has a tile of its axes
+    Recurrence  a scan that is one kernel: each element of what it carries depends on itself alone
     Loop     a scan: the steps of one pass through its body
     Call     an operation that is a call: a scatter, an operation along an axis or on matrices
     View     a value that is there: a part of what a step gives, or the same memory in another shape
@@ -114,6 +115,24 @@ class Dot:
     inner: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Rescaled:
+    """A sum with the factor exp(z - shift) whose maximum is found in the same pass."""
+
+    peak: Member
+    shift: ir.Scalar
+
+
+@dataclass(eq=False)
+class Run:
+    """Members that a program computes together: reductions in one run over its columns, or maps of what is there."""
+
+    members: list[Member]
+    over_columns: bool
+    #: sums that run beside the maximum that they need
+    rescaled: dict[ir.Node, Rescaled] = field(default_factory=dict)
+
+
 @dataclass(eq=False)
 class Kernel:
     """One launch."""
@@ -131,6 +150,8 @@ class Kernel:
     dots: list[Dot] = field(default_factory=list)
     #: short axes of a streaming kernel: what its tiles sum over, and those that its sums add
     short: list[tuple[int, ...]] = field(default_factory=list)
+    #: one after another, where rows are too long for a tile
+    runs: list[Run] = field(default_factory=list)
 
     @property
     def space(self) -> tuple[int, ...]:
@@ -152,6 +173,34 @@ class Kernel:
         for v in axis:
             count = count * self.sizes[v]
         return count
+
+
+@dataclass(frozen=True)
+class Affine:
+    """`sum of coefficient * carried value, plus shift`; a missing shift is 0."""
+
+    coefficients: dict[int, ir.Scalar]
+    shift: ir.Scalar | None
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The next value of everything carried, and groups of values that depend on one another, in order."""
+
+    forms: list[Affine]
+    groups: list[tuple[int, ...]]
+
+
+@dataclass(eq=False)
+class Recurrence:
+    """A scan as one kernel: what it carries stays in registers from step to step."""
+
+    scan: ir.Scan
+    members: dict[ir.Node, Member]
+    #: how the next values are made, where that is linear in what is carried: then its steps can run in a tree
+    linear: Linear | None
+    #: which of its parts are read
+    read: frozenset[int]
 
 
 @dataclass(eq=False)
@@ -176,7 +225,7 @@ class View:
     node: ir.Reshape | ir.Part
 
 
-Step = Region | Kernel | Loop | Call | View
+Step = Region | Kernel | Recurrence | Loop | Call | View
 
 
 def nodes_of(step: Step) -> list[ir.Node]:
@@ -186,7 +235,7 @@ def nodes_of(step: Step) -> list[ir.Node]:
             return [*step.nodes]
         case Kernel():
             return [m.node for m in (*step.members.values(), *step.tiles.values())]
-        case Loop():
+        case Loop() | Recurrence():
             return [step.scan]
         case Call() | View():
             return [step.node]
@@ -194,8 +243,9 @@ def nodes_of(step: Step) -> list[ir.Node]:
 
 def reads_of(step: Step) -> list[ir.Node]:
     """What a step reads, its own members too; of a loop what starts it, but not what its steps read."""
-    if isinstance(step, Loop):
-        return [*step.scan.starts]
+    if isinstance(step, Loop | Recurrence):
+        inside = [m.node for m in step.members.values()] if isinstance(step, Recurrence) else []
+        return [*step.scan.starts, *(a for node in inside for a in ir.arguments(node))]
     return [a for node in nodes_of(step) for a in ir.arguments(node)]
 
 

@@ -11,6 +11,7 @@ from dslc.passes.narrow import HALVES
 from dslc.passes.sides import contraction_sides, inner_order, is_contraction
 from dslc.passes.tiles import LONGEST_ROW, Ending, Roles, ending, read_roles, tile_roles, tiles_of
 from dslc.schedule.form import Call, Dot, Kernel, Loop, Member, Step, View, all_reads
+from dslc.schedule.runs import runs_of
 from dslc.sizes import Size
 
 #: how many accumulators a contraction kernel may have
@@ -118,6 +119,8 @@ class Grouping:
                 step.stored = [x for x in step.members if x in roots]  # type: ignore[misc]
                 if any(m.node.op in ("max", "min") for m in step.members.values()):
                     round_at_once(step)
+                if step.kind == "stream" or (step.kind == "rows" and not short([step.sizes[v] for v in step.columns])):
+                    step.runs = runs_of(step)
 
     # ---- joining
 

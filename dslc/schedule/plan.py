@@ -10,7 +10,21 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Call, Loop, Pass, Region, Step, all_reads, based, nodes_of, reads_of, resolved
+from dslc.schedule.form import (
+    Call,
+    Kernel,
+    Loop,
+    Pass,
+    Region,
+    Step,
+    View,
+    all_reads,
+    based,
+    nodes_of,
+    reads_of,
+    resolved,
+    walked,
+)  # fmt: skip
 from dslc.schedule.group import is_here
 from dslc.sizes import Size, estimate
 
@@ -161,6 +175,33 @@ def planned(
         _read(planner, based(node), end, ())
     _slots(planner)
     return planner.plan
+
+
+def apart(steps: list[Step], results: Mapping[str, ir.Node]) -> Plan:
+    """Memory of its own for each value that a step leaves in memory, as where a library gives it."""
+    plan = Plan(copies={name: resolved(node) for name, node in results.items()})
+    own: list[ir.Node | None] = []
+    for step in walked(steps):
+        match step:
+            case Kernel():
+                own += step.stored
+            case Call(node=ir.Scatter()):
+                own.append(step.node)
+            case View(node=ir.Part(of=ir.Scan() as scan, number=k)) if k >= len(scan.results):
+                plan.homes[step.node] = Carry(scan, k - len(scan.results))
+            case View(node=ir.Part(of=ir.Scan() as scan, number=k) as part):
+                own.append(part)
+                plan.stacked.setdefault(scan, []).append((part, scan.results[k]))
+            case View(node=ir.Part()):
+                own.append(step.node)
+            case Loop(scan=scan):
+                plan.stacked.setdefault(scan, [])
+                plan.moves[scan] = []
+                for _ in scan.carries:
+                    plan.moves[scan].append(Move(len(own), len(own) + 1, copied=True))
+                    own += (None, None)
+    plan.homes |= {node: Slot(k) for k, node in enumerate(own) if node is not None}
+    return plan
 
 
 def _is_computed(node: ir.Node) -> bool:

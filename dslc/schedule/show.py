@@ -15,6 +15,7 @@ from dslc.schedule.form import (
     Loop,
     Pass,
     Product,
+    Recurrence,
     Region,
     Step,
     View,
@@ -48,6 +49,11 @@ def groups(schedule: Schedule) -> Iterator[str]:
             case Kernel():
                 about = _stored(step.stored, list(step.members))
                 yield f"{indent}{number}: {step.kind} {extents(step.sizes)}: {about}"
+            case Recurrence():
+                about = _stored((*step.scan.results, *step.scan.carries), list(step.members))
+                kind = "scan" if step.linear is None else "linear scan"
+                shape = (step.scan.length, *step.scan.carries[0].shape)
+                yield f"{indent}{number}: {kind} {extents(shape)}: {about}"
             case Loop():
                 over = f"{ir.counter_of(step.scan)} over {show(step.scan.length)}"
                 yield f"{indent}{number}: for {over}{place([step.scan])}"

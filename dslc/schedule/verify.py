@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Call, Loop, Pass, Region, Step, based, reads_of, resolved
+from dslc.ir.rewrite import plain_variable
+from dslc.schedule.form import Call, Kernel, Loop, Pass, Recurrence, Region, Step, based, reads_of, resolved
 from dslc.schedule.plan import Carry, Plan, Result, Row, Slot, Stacked
 
 
@@ -52,6 +53,10 @@ class Run:
                     self.region(step)
                 case Call():
                     self.together(step, list(map(based, reads_of(step))), self.values(step.node), show(step.node))
+                case Kernel():
+                    self.kernel(step)
+                case Recurrence():
+                    self.recurrence(step)
                 case Loop():
                     self.loop(step)
 
@@ -96,6 +101,45 @@ class Run:
         if any(read.places[k] is not ir.plain(k) for k in range(region.depth)):
             raise Unsound(f"{show(node)} reads {show(tensor)} of its region at another place of the parallel axes")
 
+    # ---- kernels
+
+    def kernel(self, kernel: Kernel) -> None:
+        """Members read what is there, or what the kernel has computed before them, at their own place."""
+        runs = [run.members for run in kernel.runs] or [[m] for m in kernel.members.values()]
+        if sorted(id(m.node) for run in runs for m in run) != sorted(id(m.node) for m in kernel.members.values()):
+            raise Unsound(f"the runs of a kernel are not all of its members: {show(next(iter(kernel.members)))}")
+        own = {**kernel.members, **kernel.tiles}
+        found: list[ir.Node] = []
+        seen = set(kernel.tiles)
+        for number, run in enumerate(runs):
+            rescaled = kernel.runs[number].rescaled if kernel.runs else {}
+            for m in run:
+                for read in (s for s in ir.scalars(m.body) if isinstance(s, ir.Read)):
+                    if read.tensor not in own:
+                        found.append(based(read.tensor))
+                    elif tuple(map(plain_variable, read.places)) != own[read.tensor].axes:
+                        raise Unsound(f"{show(m.node)} reads {show(read.tensor)} of its kernel at another place")
+                    elif read.tensor not in seen and (
+                        m.node not in rescaled or rescaled[m.node].peak.node is not read.tensor
+                    ):
+                        raise Unsound(f"{show(m.node)} reads {show(read.tensor)} before it is computed")
+                if m.node.op is None:
+                    seen.add(m.node)
+            seen.update(m.node for m in run)
+        tiles = (a for tile in kernel.tiles for a in ir.arguments(tile))
+        found += (based(a) for a in tiles if a not in own)
+        if not {*kernel.stored} <= kernel.members.keys():
+            raise Unsound("a kernel stores what it does not compute")
+        self.together(kernel, found, kernel.stored, show(next(iter(kernel.members))))
+
+    def recurrence(self, step: Recurrence) -> None:
+        """What a scan reads beside its own values is there before it."""
+        self.scans[step.scan.number] = step.scan
+        for j, start in enumerate(step.scan.starts):
+            self.now[step.scan, j] = based(start)
+        given = [based(a) for a in reads_of(step) if a not in step.members]
+        self.together(step, given, self.values(step.scan), show(step.scan))
+
     # ---- memory
 
     def together(self, step: Step, given: Sequence[ir.Node], made: Sequence[ir.Node], name: str) -> None:
@@ -103,6 +147,9 @@ class Run:
         taken = {slot for x in given for slot in self.read(x, name)}
         for x in made:
             home = self.plan.homes[x]
+            if isinstance(home, Carry) and (home.scan, home.number) not in self.later:
+                self.there.add(x)  # the last value lies where the scan has left it
+                continue
             slot = home.number if isinstance(home, Slot) else None
             owner: Owner = x
             if isinstance(home, Carry):

@@ -178,4 +178,6 @@ def test_memory_shows_how_long_values_live(tmp_path: Path) -> None:
     assert lines[-1].startswith("5: y [N, 512], a result")
     kernels = shown(path, "--stage", "memory", "-b", "triton").splitlines()
     assert kernels[0] == "0: dense.y [N, 512], last read by 1 (h)  (dense.dsl:8)"
-    assert kernels[-1].startswith(f"{len(shown(path, '--stage', 'fused', '-b', 'triton').splitlines()) - 1}: y [N, 512], a result")
+    assert kernels[-1].startswith(
+        f"{len(shown(path, '--stage', 'fused', '-b', 'triton').splitlines()) - 1}: y [N, 512], a result"
+    )

@@ -11,6 +11,7 @@ import pytest
 from dslc.backends.c.module import prepared
 from dslc.backends.c.stepping import start_parts, step_parts
 from dslc.backends.c.text import Types
+from dslc.backends.registry import backend_of
 
 from dslc import pipeline
 from dslc.compiler import choose
@@ -18,9 +19,9 @@ from dslc.frontend import check_file
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
 from dslc.program import Program
-from dslc.schedule.form import Loop, Region, Step, walked
+from dslc.schedule.form import Kernel, Loop, Recurrence, Region, Step, walked
 from dslc.schedule.group import scheduled
-from dslc.schedule.plan import Kept, Plan, Row, Slot, planned
+from dslc.schedule.plan import Kept, Plan, Row, Slot, apart, planned
 from dslc.schedule.verify import Unsound, verify
 from tests.incremental.models import STEPS
 
@@ -153,4 +154,81 @@ def test_a_value_that_only_registers_hold_is_not_read_by_other_regions() -> None
     with schedule_of("mlp/mlp") as (steps, plan):
         del plan.homes[next(x for x in plan.homes if name_of(x) == "h")]
         with pytest.raises(Unsound, match="reads h, which is not in memory"):
+            verify(steps, plan)
+
+
+# ---- kernels of tiles ------------------------------------------------------------------------------------
+
+
+#: of each kind of kernel some, loops of both kinds, scans as one kernel, scatters and operations along an axis
+TILED = [
+    "mlp/mlp", "transformer/gpt", "recurrent/lstm", "recurrent/mamba", "recurrent/lru", "recurrent/rwkv",
+    "convolution/resnet", "graph/gat", "transformer/vit", "recurrent/truncated",
+]  # fmt: skip
+
+
+@contextmanager
+def kernels_of(name: str) -> Iterator[tuple[list[Step], Plan]]:
+    """The kernels of the training of a spec, each value of which has memory of its own."""
+    model, train = choose(check_file(ROOT / "specs" / f"{name}.dsl"))
+    schedule = backend_of("triton").printer().schedule
+    assert schedule is not None
+    with ir.compilation():
+        lowered = pipeline.forward(model) if train is None else pipeline.training(train)
+        made = schedule(lowered.outputs, "f32", [])
+        yield made.steps, apart(made.steps, made.results)
+
+
+@pytest.mark.parametrize("name", TILED)
+def test_the_kernels_of_a_spec_are_sound(name: str) -> None:
+    with kernels_of(name) as (steps, plan):
+        assert any(isinstance(x, Kernel) for x in walked(steps))
+        verify(steps, plan)
+
+
+def test_scans_are_one_kernel_where_each_element_depends_on_itself_alone() -> None:
+    with kernels_of("recurrent/mamba") as (steps, _):
+        scans = [x for x in walked(steps) if isinstance(x, Recurrence)]
+        assert len(scans) == 2 and all(x.linear is not None for x in scans)
+    with kernels_of("recurrent/lstm") as (steps, _):
+        assert not any(isinstance(x, Recurrence) for x in walked(steps))
+
+
+def test_a_kernel_that_stores_too_little_is_found() -> None:
+    with kernels_of("mlp/mlp") as (steps, plan):
+        kernel = next(x for x in steps if isinstance(x, Kernel) and x.stored)
+        del plan.homes[kernel.stored.pop()]
+        with pytest.raises(Unsound, match="which is not in memory"):
+            verify(steps, plan)
+
+
+def test_kernels_in_a_wrong_order_are_found() -> None:
+    with kernels_of("transformer/gpt") as (steps, plan), pytest.raises(Unsound, match="which is not in memory"):
+        verify(steps[::-1], plan)
+
+
+def test_runs_over_rows_in_a_wrong_order_are_found() -> None:
+    with kernels_of("transformer/gpt") as (steps, plan):
+        kernel = next(x for x in walked(steps) if isinstance(x, Kernel) and len(x.runs) > 1)
+        kernel.runs.reverse()
+        with pytest.raises(Unsound, match="before it is computed"):
+            verify(steps, plan)
+        del kernel.runs[0]
+        with pytest.raises(Unsound, match="are not all of its members"):
+            verify(steps, plan)
+
+
+def test_a_sum_that_is_not_rescaled_waits_for_its_maximum() -> None:
+    with kernels_of("transformer/gpt") as (steps, plan):
+        run = next(r for x in walked(steps) if isinstance(x, Kernel) for r in x.runs if r.rescaled)
+        run.rescaled.clear()
+        with pytest.raises(Unsound, match="before it is computed"):
+            verify(steps, plan)
+
+
+def test_two_kernels_that_share_memory_are_found() -> None:
+    with kernels_of("mlp/mlp") as (steps, plan):
+        first, second = (x for x in steps[:2] if isinstance(x, Kernel))
+        plan.homes[second.stored[0]] = plan.homes[first.stored[0]]
+        with pytest.raises(Unsound, match=r"which holds|is written to slot"):
             verify(steps, plan)

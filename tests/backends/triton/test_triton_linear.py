@@ -10,7 +10,7 @@ from triton_modules import ROOT, check_spec
 
 from dslc.compiler import compile_text
 from dslc.ir import nodes as ir
-from dslc.schedule.linear import affine
+from dslc.schedule.recurrences import affine
 
 TRAIN = """
 train m(x):

@@ -1,4 +1,6 @@
-"""Recurrences that are linear in what they carry: `h' = A h + b`, elementwise, with A and b free of carried values.
+"""Scans as one kernel each, whose steps are elementwise in what they carry: the state stays in registers.
+
+Many are linear in what they carry, `h' = A h + b`, with A and b free of carried values.
 
 Two steps of one are one step of the same kind, `(A, b)` then `(C, d)` is `(C A, C b + d)`: any number of steps can be
 put together in a tree instead of a chain.
@@ -6,11 +8,11 @@ put together in a tree instead of a chain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Member
+from dslc.ir.rewrite import plain_variable
+from dslc.schedule.form import Affine, Kernel, Linear, Loop, Member, Recurrence, Step, View
 
 Change = Callable[[ir.Scalar], ir.Scalar]
 
@@ -20,20 +22,53 @@ LARGEST = 2
 MOST = 4
 
 
-@dataclass(frozen=True)
-class Form:
-    """`sum of coefficient * carried value, plus shift`; a missing shift is 0."""
+def with_recurrences(steps: Sequence[Step], apart: Collection[ir.Node] = ()) -> list[Step]:
+    """The same steps with scans as one kernel each where that can be.
 
-    coefficients: dict[int, ir.Scalar]
-    shift: ir.Scalar | None
+    `apart` are parameters of layers that lie each somewhere else: no kernel reads those of several steps.
+    """
+    read: dict[ir.Node, set[int]] = {}
+    for step in steps:
+        if isinstance(step, View) and isinstance(step.node, ir.Part):
+            read.setdefault(step.node.of, set()).add(step.node.number)
+    found: list[Step] = []
+    for step in steps:
+        if isinstance(step, Loop):
+            members = elementwise(step, apart)
+            if members is None:
+                step = Loop(step.scan, with_recurrences(step.steps, apart))
+            else:
+                parts = frozenset(read.get(step.scan, ()))
+                step = Recurrence(step.scan, members, linear(step.scan, members), parts)
+        found.append(step)
+    return found
 
 
-@dataclass(frozen=True)
-class Linear:
-    """The next value of everything carried, and groups of values that depend on one another, in order."""
-
-    forms: list[Form]
-    groups: list[tuple[int, ...]]
+def elementwise(loop: Loop, apart: Collection[ir.Node]) -> dict[ir.Node, Member] | None:
+    """The members of all kernels of a scan, if each element of the state depends on itself alone."""
+    scan = loop.scan
+    if not scan.carries or not all(isinstance(step, Kernel) and step.kind == "map" for step in loop.steps):
+        return None
+    kernels = [step for step in loop.steps if isinstance(step, Kernel)]
+    members = {n: m for kernel in kernels for n, m in kernel.members.items()}
+    shape = scan.carries[0].shape
+    state = {x for x in ir.inside(scan)[0] if isinstance(x, ir.Step) and x.kind == "carry"}
+    if any(x.shape != shape for x in (*scan.carries, *scan.results, *state)) or not shape:
+        return None
+    if any(m.node.shape != shape or m.axes != tuple(range(len(shape))) for m in members.values()):
+        return None
+    if any(x not in members and x not in state for x in (*scan.carries, *scan.results)):
+        return None
+    for m in members.values():
+        for s in ir.scalars(m.body):
+            if not isinstance(s, ir.Read):
+                continue
+            if s.tensor in apart:
+                return None
+            own = [plain_variable(place) for place in s.places] == list(range(len(shape)))
+            if (s.tensor in members or s.tensor in state) and not own:
+                return None
+    return members
 
 
 def linear(scan: ir.Scan, members: Mapping[ir.Node, Member]) -> Linear | None:
@@ -58,24 +93,24 @@ def put_in(body: ir.Scalar, values: Mapping[ir.Node, ir.Scalar]) -> ir.Scalar:
     return ir.with_reads(body, lambda s: values.get(s.tensor, s))
 
 
-def affine(root: ir.Scalar, scan: int) -> Form | None:
+def affine(root: ir.Scalar, scan: int) -> Affine | None:
     """A formula as a linear one of the values that a scan carries, each at its own place; None if it is not."""
-    forms: dict[ir.Scalar, Form | None] = {}
+    forms: dict[ir.Scalar, Affine | None] = {}
     for s in ir.scalars(root):
         forms[s] = _one(s, forms, scan)
     return forms[root]
 
 
-def _one(s: ir.Scalar, forms: Mapping[ir.Scalar, Form | None], scan: int) -> Form | None:
+def _one(s: ir.Scalar, forms: Mapping[ir.Scalar, Affine | None], scan: int) -> Affine | None:
     if isinstance(s, ir.Read) and isinstance(s.tensor, ir.Step) and s.tensor.kind == "carry" and s.tensor.scan == scan:
-        return Form({s.tensor.place: ir.const(1.0, s.dtype)}, None)
+        return Affine({s.tensor.place: ir.const(1.0, s.dtype)}, None)
     parts = [forms[x] for x in ir.operands(s)]
     known = [p for p in parts if p is not None]
     if len(known) < len(parts):
         return None
     bound = [bool(p.coefficients) for p in known]
     if not any(bound):
-        return Form({}, s)
+        return Affine({}, s)
     if not isinstance(s, ir.Op):
         return None
     match s.name:
@@ -111,7 +146,7 @@ def is_one(s: ir.Scalar) -> bool:
     return isinstance(s, ir.Const) and s.value == 1
 
 
-def _added(a: Form, b: Form, name: str, dtype: str) -> Form:
+def _added(a: Affine, b: Affine, name: str, dtype: str) -> Affine:
     def both(x: ir.Scalar | None, y: ir.Scalar | None) -> ir.Scalar | None:
         if x is None or y is None:
             return x if y is None else y if name == "+" else ir.op("neg", (y,), dtype)
@@ -119,15 +154,15 @@ def _added(a: Form, b: Form, name: str, dtype: str) -> Form:
 
     keys = sorted({*a.coefficients, *b.coefficients})
     found = {k: both(a.coefficients.get(k), b.coefficients.get(k)) for k in keys}
-    return Form({k: x for k, x in found.items() if x is not None}, both(a.shift, b.shift))
+    return Affine({k: x for k, x in found.items() if x is not None}, both(a.shift, b.shift))
 
 
-def _scaled(form: Form, change: Change) -> Form:
+def _scaled(form: Affine, change: Change) -> Affine:
     shift = None if form.shift is None else change(form.shift)
-    return Form({k: change(x) for k, x in form.coefficients.items()}, shift)
+    return Affine({k: change(x) for k, x in form.coefficients.items()}, shift)
 
 
-def _chosen(s: ir.Op, yes: Form, no: Form) -> Form:
+def _chosen(s: ir.Op, yes: Affine, no: Affine) -> Affine:
     def either(x: ir.Scalar | None, y: ir.Scalar | None) -> ir.Scalar | None:
         if x is None and y is None:
             return None
@@ -136,7 +171,7 @@ def _chosen(s: ir.Op, yes: Form, no: Form) -> Form:
 
     keys = sorted({*yes.coefficients, *no.coefficients})
     found = {k: either(yes.coefficients.get(k), no.coefficients.get(k)) for k in keys}
-    return Form({k: x for k, x in found.items() if x is not None}, either(yes.shift, no.shift))
+    return Affine({k: x for k, x in found.items() if x is not None}, either(yes.shift, no.shift))
 
 
 def grouped(needs: list[set[int]]) -> list[tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""Sums that run beside the maximum they need: no second pass over the columns.
+"""How often a kernel runs over its columns. Sums that run beside the maximum they need take no second run.
 
 A sum with the factor exp(z - shift(max z)) is known for the columns so far. When the maximum grows from m to m', what
 was summed with m is multiplied by exp(m - shift(m')).
@@ -7,19 +7,40 @@ was summed with m is multiplied by exp(m - shift(m')).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dslc.ir import nodes as ir
 from dslc.passes.contract import factors
-from dslc.schedule.form import Member
+from dslc.schedule.form import Kernel, Member, Rescaled, Run
 
 
-@dataclass(frozen=True)
-class Rescaled:
-    """A sum with the factor exp(z - shift) whose maximum is found in the same pass."""
+def runs_of(kernel: Kernel) -> list[Run]:
+    """The runs of a kernel: one for all reductions that wait for no other, maps of rows as soon as they can be."""
+    found: list[Run] = []
+    waiting = list(kernel.members.values())
+    while waiting:
+        now = ready(waiting)
+        maps = [m for m in now if m.node.op is None and not set(m.axes) & set(kernel.columns)]
+        if maps:
+            found.append(Run(maps, False))
+        else:
+            rescaled = rescaled_sums(now, waiting)
+            found.append(Run([m for m in waiting if m in now or m.node in rescaled], True, rescaled))
+        waiting = [m for m in waiting if m not in found[-1].members]
+    return found
 
-    peak: Member
-    shift: ir.Scalar
+
+def ready(waiting: Sequence[Member]) -> list[Member]:
+    """Members that read no reduction which is still to be made."""
+    pending = {m.node for m in waiting if m.node.op is not None}
+    blocked: set[ir.Node] = set()
+    out = []
+    for m in waiting:
+        reads = {s.tensor for s in ir.scalars(m.body) if isinstance(s, ir.Read)}
+        if reads & (pending | blocked):
+            blocked.add(m.node)
+        else:
+            out.append(m)
+    return out
 
 
 def rescaled_sums(now: Sequence[Member], waiting: Sequence[Member]) -> dict[ir.Node, Rescaled]:
