@@ -22,7 +22,7 @@ from dslc.backends.c.interface import ADJOINTS, Field, Interface, adjoints_macro
 from dslc.backends.c.step_functions import step_functions
 from dslc.backends.c.torch_module import module_parts
 from dslc.backends.numpy.function import ModuleText
-from dslc.backends.numpy.manifest import manifest, manifest_entry
+from dslc.backends.numpy.manifest import Told, manifest, manifest_entry
 from dslc.backends.numpy.module import FLOATS, helper_texts
 from dslc.backends.numpy.names import HELPERS, argument
 from dslc.backends.numpy.optimizer import LOSS_AND_GRAD, hyperparameters, init_opt
@@ -161,7 +161,7 @@ def hidden_names(program: Program, interface: Interface) -> set[str]:
     return taken & (GLOBALS | {f"c_{x.name}" for x in interface.entries})
 
 
-def model_functions(shell: Shell) -> tuple[list[str], dict[str, str], Unit, list[str]]:
+def model_functions(shell: Shell) -> tuple[list[str], dict[str, Told], Unit, list[str]]:
     """The functions of the model and of its loss, what they cost, the program whose parameters the module has, and
     these as tables with `init`."""
     program, precision = shell.program, shell.text.precision

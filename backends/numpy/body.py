@@ -83,6 +83,18 @@ def exact_quotient(above: str, below: str) -> str:
     return constant(ir.Const(quotient, "f64")) if exact else ""
 
 
+def inverse(code: str) -> str:
+    """What to divide by in place of a product with a small power of 1/2, which has long decimals and the same bits.
+
+    >>> inverse("0.03125"), inverse("0.25"), inverse("0.3")
+    ('32', '', '')
+    """
+    if not re.fullmatch(NUMBER, code) or not 0 < float(code) < 0.125 or not (1 / float(code)).is_integer():
+        return ""
+    divisor = int(1 / float(code))
+    return str(divisor) if divisor & (divisor - 1) == 0 else ""
+
+
 @dataclass
 class Body:
     """Scalars of one comprehension as arrays over its variables."""
@@ -221,6 +233,9 @@ class Body:
         symbol, level = INFIX[name]
         if name == "/" and (quotient := exact_quotient(left.code, right.code)):
             return Text(quotient, ())
+        if name == "*" and (divisor := inverse(left.code)):
+            name, left, right = "/", right, Text(divisor, ())
+            symbol, level = INFIX[name]
         positive = None
         if name in ("*", "/") and (left.positive is None) != (right.positive is None):
             positive = self.infix(name, [left.positive or left, right.positive or right], axes)

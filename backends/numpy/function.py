@@ -133,6 +133,8 @@ class ModuleText:
     precision: str = "f32"
     #: does the gradient draw at random?
     random: bool = False
+    #: outputs of the model that are finite where its parameters are
+    numbers: set[str] = field(default_factory=set)
     #: functions of the runtime that the module calls
     used: set[str] = field(default_factory=set)
 

@@ -94,7 +94,7 @@ def _known(root: ir.Scalar, single: set[int]) -> ir.Scalar:
                 places = tuple(_place(x, single) for x in new.places)
                 new = ir.intern(ir.Read(new.tensor, places, new.dtype, new.outside))
             case ir.Op():
-                new = _folded(new)
+                new = folded(new)
         done[s] = new
     return done[root]
 
@@ -107,7 +107,8 @@ def _place(place: ir.Place, single: set[int]) -> ir.Place:
     return ir.affine(terms, place.offset, place.mode, place.divisor)
 
 
-def _folded(s: ir.Op) -> ir.Scalar:
+def folded(s: ir.Op) -> ir.Scalar:
+    """An operation on what is known as what it gives."""
     match s.name, tuple(_number(x) for x in s.args), s.args:
         case name, (int() as a, int() as b), _ if name in KNOWN:
             return ir.const(KNOWN[name](a, b), s.dtype)

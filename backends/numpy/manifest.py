@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dslc.backends.numpy.function import LONGEST_LINE
 
@@ -12,24 +12,40 @@ from dslc.pipeline import Lowered
 from dslc.quoting import quoted
 from dslc.sizes import show
 
+#: formulas by what they tell, and numbers of lines by file
+Told = tuple[list[str], list[str]]
 
-def manifest(entries: Mapping[str, str]) -> str:
+
+def manifest(entries: Mapping[str, Told]) -> str:
     """`MANIFEST`, with an entry for each function: formulas of the sizes for operations and bytes, values by line."""
     lines = ["#: function -> operations, bytes, bytes saved for the gradients, and the spec lines of its values"]
-    return "\n".join([*lines, "MANIFEST = {", *(f'    "{name}": {entry},' for name, entry in entries.items()), "}"])
+    lines.append("MANIFEST = {")
+    for name, (numbers, files) in entries.items():
+        first = f'    "{name}": {{{", ".join(numbers)}, "lines": {{'
+        fits = len(first) <= LONGEST_LINE
+        lines += [first] if fits else [f'    "{name}": {{', *rows_of([*(f"{x}," for x in numbers), '"lines": {'])]
+        lines += [*rows_of([f"{x}," for x in files], " " * (8 if fits else 12)), "    }},"]
+    return "\n".join([*lines, "}"])
 
 
-def manifest_entry(program: Lowered, dtype: str) -> str:
-    """The text of one function's entry: the formulas on one line where they fit."""
+def rows_of(items: Sequence[str], indent: str = " " * 8) -> list[str]:
+    """Entries in lines that are as full as they can be."""
+    rows: list[str] = []
+    for item in items:
+        if rows and len(rows[-1]) + 1 + len(item) <= LONGEST_LINE:
+            rows[-1] += f" {item}"
+        else:
+            rows.append(f"{indent}{item}")
+    return rows
+
+
+def manifest_entry(program: Lowered, dtype: str) -> Told:
+    """What is told about one function."""
     backward = [*program.gradients().values()]
     name_lines([*program.outputs.values()])
     rows = costs([*program.values().values(), *program.states().values()], backward, dtype)
-    items = [f'"{key}": "{value}"' for key, value in formulas(total(rows).at({})).items()]
-    numbers = f"        {', '.join(items)},"
-    if len(numbers) > LONGEST_LINE:
-        numbers = "\n".join(f"        {item}," for item in items)
-    lines = ", ".join(f"{quoted(file)}: {found}" for file, found in lines_of(rows).items())
-    return f'{{\n{numbers}\n        "lines": {{{lines}}},\n    }}'
+    numbers = [f'"{key}": "{value}"' for key, value in formulas(total(rows).at({})).items()]
+    return numbers, [f"{quoted(file)}: {found}" for file, found in lines_of(rows).items()]
 
 
 def formulas(cost: Cost) -> dict[str, str]:

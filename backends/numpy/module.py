@@ -13,6 +13,7 @@ from dslc.backends.numpy.names import HELPERS, SINGLE, argument
 from dslc.backends.numpy.optimizer import optimizer_functions
 from dslc.backends.numpy.parameters import init_function, one_of, parameter_table
 from dslc.backends.numpy.passes import prepared
+from dslc.backends.numpy.peaks import numbers_among
 from dslc.backends.numpy.results import dictionary, given_away
 from dslc.backends.numpy.sharing import owners
 from dslc.backends.numpy.stepping import step_functions
@@ -87,6 +88,7 @@ def helper_texts(used: set[str], short: Mapping[str, str] = {}) -> list[str]:
 def forward_function(text: ModuleText, entry: Entry, program: Lowered) -> Function:
     outputs = prepared(program.outputs)
     made = prepare(text, entry, replace(program, outputs=outputs))
+    text.numbers = numbers_among(program.outputs)
     made.low.run(list(outputs.values()))
     text.used |= made.low.used
     names = given_away(made.low, outputs, text.half)
@@ -143,7 +145,7 @@ def evaluation_function(text: ModuleText, program: Program, lowered: Lowered) ->
     """Loss and metrics as the trained model would have them: states as they are, no dropout."""
     entry = program.evaluation_by_forward
     assert entry is not None
-    outputs = prepared(lowered.outputs)
+    outputs = prepared(lowered.outputs, [x for k, x in entry.calls.items() if k in text.numbers])
     made = prepare(text, entry, replace(lowered, outputs=outputs))
     low = made.low
     if entry.calls:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dslc.backends.numpy.body import Body
 from dslc.backends.numpy.function import ModuleText
 from dslc.backends.numpy.statement import Lowering
-from dslc.backends.numpy.text import atom, shape_code, size_code
+from dslc.backends.numpy.text import atom, constant, shape_code, size_code
 
 from dslc.builder.statements import Builder
 from dslc.builder.tables import LOOPS, layer_path, table_lines
@@ -86,6 +86,10 @@ INITIALISERS = {
 }
 
 
+#: what several kinds begin with, and some end with
+ZEROS = ("np.zeros(count)",)
+
+
 def init_lines(kinds: Sequence[str]) -> list[str]:
     """`init` for parameters with these initialisers."""
     lines = ["def init(seed=0):", '    """Fresh parameters; the same seed gives the same ones."""']
@@ -97,13 +101,17 @@ def init_lines(kinds: Sequence[str]) -> list[str]:
             cases.setdefault(tuple(INITIALISERS[kind]), []).append(f'"{kind}"')
     code = " ".join(x for case in cases for x in case)
     number, head = ("number, ", "enumerate(PARAMS.items())") if "number," in code else ("", "PARAMS.items()")
-    entry = f"name, (shape, kind, *{'numbers' if 'numbers' in code else '_'})"
+    kinds = " kind," if len(cases) > 1 or ZEROS not in cases else ""
+    entry = f"name, (shape,{kinds} *{'numbers' if 'numbers' in code else '_'})"
     lines += ["    params = {}", f"    for {f'number, ({entry})' if number else entry} in {head}:"]
     lines += ["        count = math.prod(shape)"] if "count" in code else []
-    lines.append("        match kind:")
-    for (*before, value), names in cases.items():
-        lines.append(f"            case {' | '.join(names)}:")
-        lines += [f"                {x}" for x in (*before, f"value = {value}")]
+    if ZEROS in cases:  # what no case below makes
+        lines.append(f"        value = {ZEROS[0]}")
+        del cases[ZEROS]
+    word = "if"
+    for (*before, value), (kind, *_) in cases.items():
+        lines += [f"        {word} kind == {kind}:", *(f"            {x}" for x in (*before, f"value = {value}"))]
+        word = "elif"
     return [*lines, "        params[name] = value.reshape(shape).astype(DTYPE)"]
 
 
@@ -119,7 +127,10 @@ def init_function(text: ModuleText, unit: Unit) -> str:
         env = {index: k for k, index in enumerate(declaration.indices)}
         shape = declaration.tensor.shape
         node = ir.comp(shape, builder.scalar(declaration.value, env))
-        code = low.full(low.comp(node), shape, node.dtype) if isinstance(node, ir.Comp) else low.tensor(node)
+        if isinstance(node, ir.Comp) and isinstance(node.body, ir.Const):
+            code = constant(node.body)
+        else:
+            code = low.full(low.comp(node), shape, node.dtype) if isinstance(node, ir.Comp) else low.tensor(node)
         text.used |= low.used
         lines += ["    " + line.text for line in low.lines]
         if path in unit.layers:

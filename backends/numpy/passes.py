@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dslc.backends.numpy.floats import use_floats
 from dslc.backends.numpy.known import use_known
 from dslc.backends.numpy.normal import use_normal
 from dslc.backends.numpy.onto import use_onto
+from dslc.backends.numpy.peaks import use_peaks
 from dslc.backends.numpy.powers import use_powers
 from dslc.backends.numpy.shares import use_shares
 
@@ -13,5 +16,6 @@ from dslc.ir import nodes as ir
 from dslc.passes.transform import Outputs
 
 
-def prepared(outputs: Outputs) -> dict[str, ir.Tensor]:
-    return use_floats(use_powers(use_normal(use_onto(use_shares(use_known(outputs))))))
+def prepared(outputs: Outputs, numbers: Iterable[ir.Node] = ()) -> dict[str, ir.Tensor]:
+    """The program as it is printed; some inputs are known to be finite `numbers`."""
+    return use_floats(use_powers(use_normal(use_onto(use_shares(use_peaks(use_known(outputs), numbers))))))

@@ -55,9 +55,8 @@ def fitting(values, table, dtype, of=""):
             wrong = "missing" if name in table else f"unknown: expected {', '.join(table)}"
             raise ValueError(f"{of}{name} is {wrong}")
         x = values[name] = np.asarray(values[name])  # w - 0.1 * d_w is no array where w has no axes
-        found, expected = f"{x.dtype} {x.shape}", f"{np.dtype(dtype)} {table[name][0]}"
-        if found != expected:
-            raise ValueError(f"{of}{name}: expected {expected}, found {found}")
+        if x.dtype != dtype or x.shape != table[name][0]:
+            raise ValueError(f"{of}{name}: expected {np.dtype(dtype)} {table[name][0]}, found {x.dtype} {x.shape}")
 
 
 def as_f16(x):

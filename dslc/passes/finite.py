@@ -31,9 +31,9 @@ def _known(data: bool) -> Known:
     return {}
 
 
-def is_finite(s: ir.Scalar, data: bool = False) -> bool:
-    """Is a scalar finite wherever inputs are? With `data`, whatever the data are."""
-    known = _known(data)
+def is_finite(s: ir.Scalar, data: bool = False, known: Known | None = None) -> bool:
+    """Is a scalar finite wherever inputs are? With `data`, whatever the data are, beside what is `known` already."""
+    known = _known(data) if known is None else known
     for x in ir.scalars(s):
         if isinstance(x, ir.Read):
             _learn(x.tensor, known, data)
@@ -54,7 +54,12 @@ def _learn(root: ir.Node, known: Known, data: bool) -> None:
 
 
 def _below(node: ir.Node) -> tuple[ir.Node, ...]:
-    return (*ir.arguments(node), *ir.inside(node)[0]) if isinstance(node, ir.Scan) else ir.arguments(node)
+    match node:
+        case ir.Scan():
+            return (*ir.arguments(node), *ir.inside(node)[0])
+        case ir.Part(of=ir.Scan() as scan):  # other results of a loop do not matter
+            return (*scan.starts, *scan.carries, *scan.results[node.number : node.number + 1])
+    return ir.arguments(node)
 
 
 def _node(node: ir.Node, known: Known, data: bool) -> bool:
@@ -96,8 +101,12 @@ def _scalar(root: ir.Scalar, known: Known) -> bool:
 
 
 def _is_nonzero(s: ir.Scalar) -> bool:
-    """Is it positive, or 1 in place of 0?"""
+    """Is it positive, a number, or 1 in place of 0?"""
     match s:
+        case ir.Const():
+            return s.value != 0
+        case ir.Op("neg", (a,)):
+            return _is_nonzero(a)
         case ir.Op("select", (ir.Op("==", (a, ir.Const() as none)), ir.Const() as instead, b)):
             return a is b and none.value == 0 and instead.value != 0
     return positive(s)

@@ -195,8 +195,7 @@ def write_npz(file, arrays):
 def write_safetensors(file, arrays):
     kinds, header, end = {code: kind for kind, code in FILE_DTYPES.items()}, {}, 0
     for name, x in sorted(arrays.items(), key=lambda item: -item[1].itemsize):  # each at a multiple of its size
-        header[name] = {"dtype": kinds[x.dtype.str], "shape": x.shape, "data_offsets": [end, end + x.nbytes]}
-        end += x.nbytes
+        header[name] = {"dtype": kinds[x.dtype.str], "shape": x.shape, "data_offsets": [end, end := end + x.nbytes]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     file.write(len(text).to_bytes(8, "little") + text)

@@ -167,7 +167,7 @@ def test_parameters_of_a_layer_are_written_by_its_path() -> None:
 def test_init_has_the_initialisers_of_the_table_alone() -> None:
     text = text_of("specs/mlp/mlp.dsl")
     init = text.split("def init(")[1].split("\ndef ")[0]
-    assert re.findall(r'case "(\w+)"', init) == ["zeros", "glorot"]
+    assert re.findall(r'kind == "(\w+)"', init) == ["glorot"] and init.count("np.zeros(") == 1
     assert "def normal_draws" not in text
     assert "\ndef erf(" not in text
 
