@@ -13,7 +13,7 @@ from dslc.backends.c.gathered import GatheredText
 from dslc.backends.c.interface import Entry, Field
 from dslc.backends.c.kernel import Kernel
 from dslc.backends.c.products import ProductText
-from dslc.backends.c.region import COLUMNS, FEW_ROWS, PRODUCT_ROWS, WORTH, region_lines
+from dslc.backends.c.region import COLUMNS, FEW_AT_ONCE, FEW_ROWS, PRODUCT_ROWS, WORTH, region_lines
 from dslc.backends.c.saved import saved_lines, saved_text
 from dslc.backends.c.text import Names, Types, broken, c_type, factor
 
@@ -67,7 +67,9 @@ class EntryText:
     spare: dict[tuple[ir.Scan, int, str], str] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)
     #: matrices that are packed before a region runs: their fields, the calls that pack them, how many columns they have
-    packs: list[tuple[str, str, Size]] = field(default_factory=list)
+    packs: list[tuple[str, str, Size, ir.Read, bool]] = field(default_factory=list)
+    #: the loops around what is written, outer first, and the lines that stand before each of them
+    around: list[tuple[ir.Scan, list[str]]] = field(default_factory=list)
     packed_sizes: dict[str, tuple[Size, Size, str]] = field(default_factory=dict)
     #: sides of products that are written before a region runs: their sizes, and the functions that write them
     matrices: dict[str, tuple[Size, ...]] = field(default_factory=dict)
@@ -424,7 +426,7 @@ class EntryText:
         self.packed_sizes[name] = (product.extent(product.inner()[0]), columns, suffix)
         piece = f"{b} + begin" if bj == "1" else f"{b} + begin * {factor(bj)}"
         call = f"pack{suffix}({K}, end - begin, {piece}, {bk}, {bj}, f->{name} + begin * {factor(K)});"
-        self.packs.append((name, call, columns))
+        self.packs.append((name, call, columns, product.product.right, bj != "1"))
         local = kernel.names.fresh(name)
         kernel.head[local] = f"const {ctype} *{local} = f->{name};"
         return local
@@ -451,9 +453,9 @@ class EntryText:
         return local
 
     def packing(self, kernel: Kernel, inner: Kernel, region: Region) -> None:
-        """Pack the matrices of a region, if it has rows enough to gain by that."""
-        rows = kernel.size(math.prod(region.sizes))
-        for name, call, columns in self.packs:
+        """Pack the matrices of a region, if it has rows enough to gain by that: parameters before the loops around it."""
+        here = math.prod(region.sizes)
+        for name, call, columns, matrix, transposed in self.packs:
             title = self.names.fresh(f"{self.interface.name}_{name}")
             lines = [
                 f"static void {title}(void *context, long begin, long end) {{",
@@ -463,8 +465,26 @@ class EntryText:
                 "}",
             ]
             self.functions.append("\n".join(lines))
-            kernel.line(f"if ({rows} >= {FEW_ROWS}) parallel({title}, &f, {kernel.size(columns)}, {PANELS});")
-            kernel.line(f"else f.{name} = NULL;")
+            left = self.left_by(matrix)
+            rows = kernel.size(math.prod([here, *(scan.length for scan, _ in left)]))
+            few = f"{kernel.size(here)} >= {FEW_AT_ONCE} && " if left and not transposed else ""
+            found = [
+                f"if ({few}{rows} >= {FEW_ROWS}) parallel({title}, &f, {kernel.size(columns)}, {PANELS});",
+                f"else f.{name} = NULL;",
+            ]
+            if left:
+                left[0][1].extend(found)
+            else:
+                for line in found:
+                    kernel.line(line)
+
+    def left_by(self, matrix: ir.Read) -> list[tuple[ir.Scan, list[str]]]:
+        """The innermost loops as far as a matrix is the same in all their steps."""
+        if not isinstance(based(matrix.tensor), ir.Input):
+            return []
+        steps = {x.step.scan for x in matrix.places if isinstance(x, ir.At)}
+        last = max((k for k, (scan, _) in enumerate(self.around) if scan.number in steps), default=-1)
+        return self.around[last + 1 :]
 
     def call(self, kernel: Kernel, step: Call) -> None:
         name = self.names.fresh(f"{self.interface.name}_{self.wish(step.node)}")
@@ -504,14 +524,16 @@ class EntryText:
             else:
                 kernel.line(f"f.{name} = {start};")
         length = kernel.size(scan.length)
+        at, before = len(kernel.lines), list[str]()
+        self.around.append((scan, before))
         if scan.reverse:
             kernel.open(f"for ({counter} = {length} - 1; {counter} >= 0; {counter}--) {{")
         else:
             kernel.open(f"for ({counter} = 0; {counter} < {length}; {counter}++) {{")
         inside = Kernel(self, kernel.names.inner(), "f.", indent=kernel.indent)
         inside.sizes, inside.head = kernel.sizes, kernel.head
-        before = len(kernel.head)
         self.body(inside, loop.steps)
+        self.around.pop()
         ends: list[str] = []
         pointers = Kernel(self, inside.names, "f.", indent=kernel.indent)
         pointers.sizes, pointers.head = kernel.sizes, kernel.head
@@ -536,7 +558,9 @@ class EntryText:
         for line in (*inside.lines, *("    " * kernel.indent + x for x in (*ends, *swaps))):
             kernel.lines.append(line)
         kernel.close()
-        del before, step
+        for line in reversed(before):
+            kernel.lines.insert(at, "    " * kernel.indent + line)
+        del step
 
     def start(self, kernel: Kernel, node: ir.Node) -> str:
         """The address of a value, in the body of the entry."""

@@ -23,6 +23,17 @@ typedef real vector_at_real __attribute__((vector_size(VECTOR_BYTES), aligned(si
 // The loop that follows is written out: its arrays are registers.
 #define UNROLL _Pragma("GCC unroll 64")
 
+// A value that stays in a register: gcc may read one that is used by a few rows of a tile anew for each of them.
+#if defined __AVX512F__
+#define IN_REGISTER(x) __asm__("" : "+v"(x))
+#elif defined __x86_64__
+#define IN_REGISTER(x) __asm__("" : "+x"(x))
+#elif defined __aarch64__
+#define IN_REGISTER(x) __asm__("" : "+w"(x))
+#else
+#define IN_REGISTER(x) (void)(x)
+#endif
+
 // Copy n numbers, fewer than a vector has: in pieces of fixed size, since a call of memcpy takes longer.
 INLINE void copy_part_real(real *to, const real *from, long n) {
     UNROLL for (int size = LANES_real / 2; size; size /= 2)
@@ -69,6 +80,8 @@ INLINE void tile_real(const int rows, const int vectors, const int upright, long
             UNROLL for (int j = 0; j < vectors; j++)
                 if (j * V % LINE == 0) __builtin_prefetch(b + AHEAD * B.dk + j * V); // may lie on the next page
             UNROLL for (int j = 0; j < vectors; j++) t[j] = *(const vector_at_real *)(b + j * V);
+            if (rows < TILE_ROWS)
+                UNROLL for (int j = 0; j < vectors; j++) IN_REGISTER(t[j]);
             UNROLL for (int i = 0; i < rows; i++) {
                 const real factor = upright ? column[i] : a[i][k];
                 UNROLL for (int j = 0; j < vectors; j++) s[i][j] += factor * t[j];
