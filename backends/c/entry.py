@@ -12,10 +12,10 @@ from dslc.backends.c.checks import WORKSPACE, Checks
 from dslc.backends.c.gathered import GatheredText
 from dslc.backends.c.interface import Entry, Field
 from dslc.backends.c.kernel import Kernel
-from dslc.backends.c.products import ProductText
-from dslc.backends.c.region import COLUMNS, FEW_AT_ONCE, FEW_ROWS, PRODUCT_ROWS, WORTH, region_lines
+from dslc.backends.c.packing import Pack, pack_before
+from dslc.backends.c.region import COLUMNS, PRODUCT_ROWS, WORTH, region_lines
 from dslc.backends.c.saved import saved_lines, saved_text
-from dslc.backends.c.text import Names, Types, broken, c_type, factor
+from dslc.backends.c.text import Names, Types, broken, c_type
 
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
@@ -23,8 +23,6 @@ from dslc.schedule.form import Call, Gathered, Loop, Product, Region, Step, base
 from dslc.schedule.plan import Carry, Kept, Plan, Result, Slot, Stacked
 from dslc.sizes import Size, Symbol, estimate
 
-#: columns of a matrix that are packed at once: a multiple of those of a panel on each processor (32, 16, 12, 8, 6, 4)
-PANELS = 96
 #: a thread takes at least so many rows of a product
 GRAIN = 64
 
@@ -66,8 +64,8 @@ class EntryText:
     carries: dict[tuple[ir.Scan, int], str] = field(default_factory=dict)
     spare: dict[tuple[ir.Scan, int, str], str] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)
-    #: matrices that are packed before a region runs: their fields, the calls that pack them, how many columns they have
-    packs: list[tuple[str, str, Size, ir.Read, bool]] = field(default_factory=list)
+    #: matrices that are packed before a region runs
+    packs: list[Pack] = field(default_factory=list)
     #: the loops around what is written, outer first, and the lines that stand before each of them
     around: list[tuple[ir.Scan, list[str]]] = field(default_factory=list)
     packed_sizes: dict[str, tuple[Size, Size, str]] = field(default_factory=dict)
@@ -408,28 +406,11 @@ class EntryText:
             kernel.line(f"{name}(&f, 0, 1);")
             return
         if self.packs:
-            self.packing(kernel, inner, region)
+            pack_before(self, kernel, inner, region)
         for title, extent in self.before:
             kernel.line(f"parallel({title}, &f, {kernel.size(extent)}, 1);")
         pieces = kernel.size(math.prod(region.sizes))
         kernel.line(f"parallel({name}, &f, {pieces}, {self.grain(region)});")
-
-    def packed(
-        self, kernel: Kernel, product: ProductText, b: str, N: str, K: str, bk: str, bj: str, suffix: str
-    ) -> str:
-        """The name of the right side of a product in panels, packed once before the region runs."""
-        node = product.node
-        name = self.names_of_fields.fresh(f"{self.wish(product.product.right.tensor)}_packed")
-        ctype = self.types.of(node.dtype)
-        self.fields[name] = f"{ctype} *"
-        columns = node.shape[product.product.columns]
-        self.packed_sizes[name] = (product.extent(product.inner()[0]), columns, suffix)
-        piece = f"{b} + begin" if bj == "1" else f"{b} + begin * {factor(bj)}"
-        call = f"pack{suffix}({K}, end - begin, {piece}, {bk}, {bj}, f->{name} + begin * {factor(K)});"
-        self.packs.append((name, call, columns, product.product.right, bj != "1"))
-        local = kernel.names.fresh(name)
-        kernel.head[local] = f"const {ctype} *{local} = f->{name};"
-        return local
 
     def written_side(self, kernel: Kernel, product: GatheredText) -> str:
         """The name of the right side of a product that is a formula, written before the region runs."""
@@ -451,40 +432,6 @@ class EntryText:
         local = kernel.names.fresh(name)
         kernel.head[local] = f"const {ctype} *{local} = f->{name};"
         return local
-
-    def packing(self, kernel: Kernel, inner: Kernel, region: Region) -> None:
-        """Pack the matrices of a region, if it has rows enough to gain by that: parameters before the loops around it."""
-        here = math.prod(region.sizes)
-        for name, call, columns, matrix, transposed in self.packs:
-            title = self.names.fresh(f"{self.interface.name}_{name}")
-            lines = [
-                f"static void {title}(void *context, long begin, long end) {{",
-                f"    const {self.frame} *f = context;",
-                *inner.declared(call.replace(f"f->{name}", "")),
-                f"    {call}",
-                "}",
-            ]
-            self.functions.append("\n".join(lines))
-            left = self.left_by(matrix)
-            rows = kernel.size(math.prod([here, *(scan.length for scan, _ in left)]))
-            few = f"{kernel.size(here)} >= {FEW_AT_ONCE} && " if left and not transposed else ""
-            found = [
-                f"if ({few}{rows} >= {FEW_ROWS}) parallel({title}, &f, {kernel.size(columns)}, {PANELS});",
-                f"else f.{name} = NULL;",
-            ]
-            if left:
-                left[0][1].extend(found)
-            else:
-                for line in found:
-                    kernel.line(line)
-
-    def left_by(self, matrix: ir.Read) -> list[tuple[ir.Scan, list[str]]]:
-        """The innermost loops as far as a matrix is the same in all their steps."""
-        if not isinstance(based(matrix.tensor), ir.Input):
-            return []
-        steps = {x.step.scan for x in matrix.places if isinstance(x, ir.At)}
-        last = max((k for k, (scan, _) in enumerate(self.around) if scan.number in steps), default=-1)
-        return self.around[last + 1 :]
 
     def call(self, kernel: Kernel, step: Call) -> None:
         name = self.names.fresh(f"{self.interface.name}_{self.wish(step.node)}")

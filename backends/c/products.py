@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dslc.backends.c.formula import Formula
 from dslc.backends.c.indices import LETTERS, index_wishes
+from dslc.backends.c.packing import packed
 from dslc.backends.c.text import factor, without_zeros
 
 from dslc.ir import nodes as ir
@@ -100,8 +101,8 @@ class ProductText:
         name, given = f"gemm{'' if bj == '1' else '_bt'}", f"{sides}, {b}, {b_strides}"
         large = estimate(sizes[product.columns]) * estimate(self.extent(block)) >= PACKED
         if self.same_for_all(outer, sums) and ai != "1" and (large or bj != "1"):
-            packed = kernel.entry.packed(kernel, self, b, N, K, bk, bj, suffix)
-            name, given = f"{name}_maybe_packed", f"{given}, {packed}"
+            matrix = packed(kernel, product, self.extent(block), b, bk, bj)
+            name, given = f"{name}_maybe_packed", f"{given}, {matrix}"
         kernel.line(f"{name}{suffix}({given}, {end}")
         for _ in range(opened):
             kernel.close()

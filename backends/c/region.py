@@ -16,10 +16,6 @@ from dslc.backends.c.text import factor
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Gathered, Item, Pass, Product, Region
 
-#: products with at least so many rows have packed matrices
-FEW_ROWS = 48
-#: with fewer at once, a matrix is read where it is, from end to end
-FEW_AT_ONCE = 3
 #: rows that a matrix product takes at once
 PRODUCT_ROWS = 128
 #: about so many entries are worth waking a thread for

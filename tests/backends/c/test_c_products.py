@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compiled import Library, built, source
-from dslc.backends.c.entry import PANELS
+from dslc.backends.c.packing import PANELS
 
 SIZES = (1, 2, 3, 7, 17, 33, 65, 130)
 DTYPES = {"f32": np.float32, "f64": np.float64}
