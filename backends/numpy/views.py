@@ -98,4 +98,7 @@ def slice_code(offset: Size, step: int, count: Size, size: Size) -> str:
     if step > 0:
         return f"{size_code(offset)}:{size_code(offset + step * (count - 1) + 1)}:{step}"
     last = offset + step * (count - 1)
-    return f"{size_code(offset)}:{'' if last == 0 else size_code(last - 1)}:{step}"
+    if isinstance(last, int):
+        return f"{size_code(offset)}:{'' if last == 0 else last - 1}:{step}"
+    # counted from the end: below 0 in any case, as the place before the first one is
+    return f"{size_code(offset)}:{size_code(tidy(last - 1 - size))}:{step}"

@@ -145,3 +145,24 @@ def test_pieces_that_are_the_same_along_the_axis_of_a_join_compile(tmp_path: Pat
     module = imported(compile_text(spec, dtype="f64"), "same")
     found = module.forward(module.init(0), np.arange(3.0))
     np.testing.assert_allclose(found, [0, 1, 2, *8 * [np.arctanh(-0.4)]], rtol=1e-12)
+
+
+#: statements that read an axis from its end, and their value
+BACKWARDS = {
+    "every second": ("turned = x[::-1]\n    y = turned[::2]", "(T + 1) // 2", lambda x: x[::-1][::2]),
+    "pairs": ("y[t: T // 2] = x[T - 1 - 2*t]", "T // 2", lambda x: x[::-1][::2][: len(x) // 2]),
+    "every third": ("y[t: (T + 2) // 3] = x[T - 1 - 3*t]", "(T + 2) // 3", lambda x: x[::-1][::3]),
+    "the last two": ("y[t: 2] = x[T - 1 - 2*t]", "2", lambda x: x[[-1, -3]]),
+    "all but the last one": ("y[t: T - 1] = x[T - 2 - t]", "T - 1", lambda x: x[-2::-1]),
+    "half of them, one by one": ("y[t: T // 2] = x[T // 2 - 1 - t]", "T // 2", lambda x: x[: len(x) // 2][::-1]),
+}
+
+
+@pytest.mark.parametrize("name", BACKWARDS)
+def test_a_read_from_the_end_reaches_the_first_entry(name: str, tmp_path: Path) -> None:
+    """The place before the first one is no -1: that is the last one."""
+    statements, size, value = BACKWARDS[name]
+    _, module = compiled(f"model m(x: [T]) -> y: [{size}] where T >= 3:\n    {statements}\n", tmp_path)
+    for length in range(3, 10):
+        x = np.random.default_rng(length).normal(size=length)
+        np.testing.assert_array_equal(module.forward({}, x), value(x))
