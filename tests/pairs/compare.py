@@ -53,6 +53,8 @@ def data(plan: Plan, values: list[Value], run: int) -> Arrays:
         shape = tuple(size_of(s, sizes) for s in v.shape)
         if v.kind == "f":
             made[v.name] = rng.normal(0, 0.8, shape).astype(np.float32)
+            if v.name.endswith("_var"):  # of what training has seen
+                made[v.name] = np.abs(made[v.name])
         elif v.kind == "bool":
             made[v.name] = rng.random(shape) < 0.6
         elif v.bound:

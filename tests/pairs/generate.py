@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from tests.pairs import blocks, calculus
+from tests.pairs import blocks, calculus, networks, positions, recurrences
 from tests.pairs.plan import Maker, Plan, Statement, Value, optimizer
 from tests.pairs.statements import KINDS
 from tests.pairs.switches import on
 
+#: the kinds of before, whose seeds stand for programs that were wrong once
+FIRST = tuple(
+    k for k, (make, _) in KINDS.items() if make.__module__.rpartition(".")[2] in ("statements", "blocks", "calculus")
+)
 
-def plan_of(seed: int, only: str = "") -> Plan:
+
+def plan_of(seed: int, only: str = "", kinds: Sequence[str] = tuple(KINDS)) -> Plan:
     m = Maker(seed)
     rng = m.rng
-    kinds = list(KINDS)
     chosen = rng.choices(kinds, [KINDS[k][1] for k in kinds], k=rng.choice([1, 1, 2, 2, 3]))
     if only:
         chosen[0] = only
     for name in chosen:
         KINDS[name][0](m)
+    if not m.plan.statements:
+        KINDS["equation"][0](m)
     p = m.plan
     if not p.all_params() and not on("no train"):
         m.plan.params.append(Value("spare", ("2",)))
@@ -102,4 +110,4 @@ def ball(w, g, slots, step, norm):
     return w + v, v
 
 
-__all__ = ["blocks", "calculus", "plan_of"]
+__all__ = ["blocks", "calculus", "networks", "plan_of", "positions", "recurrences"]
