@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 import torch
 
+import dslc
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -95,22 +97,26 @@ def test_torch_is_imported_where_it_is_asked_for(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
 
 
-def test_two_processes_have_the_gradients_of_one(module: ModuleType, tmp_path: Path) -> None:
-    """The script of docs/distributed.md, which leaves the averaged gradients of its first step."""
+def test_two_processes_have_the_gradients_of_one(tmp_path: Path) -> None:
+    """What docs/distributed.md says, in an empty folder, for one step."""
     page = (ROOT / "docs/distributed.md").read_text(encoding="utf-8")
-    (script,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    (tmp_path / "dense.py").write_text(dense.text_of(tmp_path), encoding="utf-8")
-    (tmp_path / "train.py").write_text(script, encoding="utf-8")
-    x, c = batch(8)
-    target = torch.randn(8, 2, generator=torch.Generator().manual_seed(1))
-    np.savez(tmp_path / "data.npz", x=x, c=c, target=target)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "train.py"]
-    done = subprocess.run(
-        [*command, "1"], cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    made = module.Module(seed=0)
+    (spec,) = re.findall(r"```dsl file=dense.dsl\n(.*?)```", page, re.DOTALL)
+    data, script = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    commands = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[0].splitlines()
+    for name, text in (("dense.dsl", spec), ("data.py", data), ("train.py", script)):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert commands[-1] == "torchrun --nproc_per_node=2 train.py 100"
+    commands[-1] = "-m torch.distributed.run --standalone --nproc_per_node=2 train.py 1"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    for command in commands:
+        words = command.replace("dslc ", "-m dslc ").removeprefix("python ").split()
+        done = subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    made = dslc.compile(tmp_path / "dense.dsl", backend="c").Module(seed=0)
+    given = np.load(tmp_path / "data.npz")
+    x, c, target = (torch.from_numpy(given[name]) for name in ("x", "c", "target"))
     torch.nn.functional.mse_loss(made(x, c), target).backward()
     after = torch.load(tmp_path / "weights.pt", weights_only=True)
     for name, p in made.named_parameters():  # one step of SGD with lr 0.1 on the whole batch
