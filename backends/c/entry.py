@@ -164,12 +164,21 @@ class EntryText:
 
     def wish(self, node: ir.Node) -> str:
         name = str(getattr(node, "name", "")) or name_of(node)
+        if isinstance(node, ir.Input) and node.role != "input":
+            return self.end_of_path(name)
         if not name and isinstance(node, ir.Comp):
             reads = [s.tensor for s in ir.scalars(node.body) if isinstance(s, ir.Read)]
             of = next((str(x.name) for x in reads if getattr(x, "name", "")), "")
             word = node.op or (node.body.name if isinstance(node.body, ir.Op) and node.body.name.isidentifier() else "")
             name = f"{word}_{of}" if word and of else of or word
         return name or "value"
+
+    def end_of_path(self, path: str) -> str:
+        """The last two words of the path of a parameter, or as many as tell it from all others."""
+        words = path.replace(".*", "").split(".")
+        others = [f".{x.name.replace('.*', '')}" for x in self.inputs if x.name != path]
+        ends = (".".join(words[k:]) for k in range(max(len(words) - 2, 0), -1, -1))
+        return next((end for end in ends if not any(x.endswith(f".{end}") for x in others)), path)
 
     def shown(self, comment: str, width: int) -> str:
         text = comment.replace("\\", "/").replace("*/", "* /")
