@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dslc.backends.record import CannotLower
 from dslc.backends.triton import scalars as ops
-from dslc.backends.triton.frame import Axis, bare, product
+from dslc.backends.triton.frame import Axis, bare
 from dslc.backends.triton.reads import Reads, conjunction, never_negative
 from dslc.backends.triton.text import (
     ATOM,
@@ -30,7 +30,7 @@ from dslc.ir import nodes as ir
 from dslc.ops.table import RECORDS
 from dslc.sizes import tidy
 
-__all__ = ["Axis", "Body", "conjunction", "product"]
+__all__ = ["Axis", "Body", "conjunction"]
 
 #: an expression longer than this gets a name
 WIDE = 70

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dslc.backends.triton.body import Axis, Body, product
+from dslc.backends.triton.body import Axis, Body
 from dslc.backends.triton.kernels import (
     Along,
     KernelText,
-    block_for,
     count_text,
     index_line,
     keep_value,
@@ -16,16 +15,14 @@ from dslc.backends.triton.kernels import (
     output_pointers,
     ragged,
     store,
-    turns,
     wide,
-    widest_float,
     wish_of,
 )  # fmt: skip
 from dslc.backends.triton.rows import part_of, store_part
 from dslc.backends.triton.text import ATOM, HALF, Text, aligned, atom, name_of, size_code
+from dslc.backends.triton.tiles import half_of, product, tile_for
 
 from dslc.ir import nodes as ir
-from dslc.ops.table import RECORDS
 from dslc.schedule.form import Kernel
 from dslc.schedule.split import Split
 from dslc.sizes import Size
@@ -40,13 +37,10 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made:
     output_pointers(kernel, body)
     extents = {n: product([kernel.sizes[v] for v in getattr(kernel, n)]) for n in ("batch", "rows", "columns")}
     inners = {d.inner: product([kernel.sizes[v] for v in d.inner]) for d in kernel.dots}
-    most_rows, most_columns = tile_of(kernel, dtype)
-    halves = all(half_of(body, d.left, d.right) is not None for d in kernel.dots) and tiles_of_a_side(kernel) < 2
+    tile = tile_for(kernel, dtype, made is not None)
     blocks: dict[str, int | str] = {
-        "BLOCK_ROWS": block_for(extents["rows"], 16, most_rows),
-        "BLOCK_COLUMNS": block_for(extents["columns"], 16, most_columns),
-        "BLOCK_INNER": 32 if halves else 16,
-    }
+        "BLOCK_ROWS": tile.rows, "BLOCK_COLUMNS": tile.columns, "BLOCK_INNER": tile.inner,
+    }  # fmt: skip
     grid = dot_axes(body, kernel, extents, blocks)
     names = {d.node: body.fresh(name_of(d.node, "total")) for d in kernel.dots}
     for dot in kernel.dots:
@@ -64,12 +58,6 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made:
         body.values[node] = text
         if node in kernel.stored:
             store(body, member, text)
-    # a program holds a tile of sums for each contraction: eight warps keep it in registers, and sines of float64
-    sines = widest_float(kernel, dtype) == "f64" and turns([s for d in kernel.dots for s in (d.left, d.right)])
-    small = blocks["BLOCK_ROWS"] == blocks["BLOCK_COLUMNS"] == 16 and len(kernel.dots) < 3
-    warps = 4 if small and not sines else 8
-    # elsewhere a second stage spills on sm80, or keeps a mask in shared memory, which has no bits (gfx942 refuses)
-    stages = 2 if halves and len(kernel.dots) == 1 else 1
     outputs: list[ir.Tensor] = list(made.parts.values()) if made else list(kernel.stored)
     spans = list(kernel.members)
     wish = "_".join(dict.fromkeys(name_of(n) for n in spans)) + "_parts" if made else wish_of(kernel) + "_dot"
@@ -80,66 +68,7 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made:
     if len(inners) == 1:
         (extent,) = inners.values()
         along["BLOCK_INNER"] = Along(extent, ragged(extent, blocks["BLOCK_INNER"]))
-    return KernelText(wish, body, blocks, grid, warps, stages, outputs, spans, kernel, along=along)
-
-
-#: with more tiles than this read after the sums, a program has half as many columns
-MOST_READ = 6
-
-
-def tile_of(kernel: Kernel, dtype: str) -> tuple[int, int]:
-    """Rows and columns that a program has at most."""
-    many = len(kernel.dots) > 1 or tiles_read_after(kernel) > MOST_READ or reads_open_windows(kernel)
-    if widest_float(kernel, dtype) == "f64":  # tiles take twice the registers, functions and draws more than that
-        many = many or draws(kernel)
-        return (32, 16) if many else (32, 32) if functions_after(kernel) else (64, 64)
-    return 64, 32 if many else 64
-
-
-def draws(kernel: Kernel) -> bool:
-    """Is anything drawn at random? A draw takes the registers of some ten numbers for a short time."""
-    return any(isinstance(s, ir.Rand) for m in kernel.members.values() for s in ir.scalars(m.body))
-
-
-def reads_open_windows(kernel: Kernel) -> bool:
-    """Are there windows along two axes of open sizes? Where they end is kept in 64 bits for each entry of a tile."""
-    reads = [x for d in kernel.dots for s in (d.left, d.right) for x in ir.scalars(s) if isinstance(x, ir.Read)]
-    return any(
-        sum(
-            isinstance(place, ir.Affine) and len(place.terms) > 1 and not isinstance(size, int)
-            for place, size in zip(x.places, x.tensor.shape, strict=True)
-        ) > 1
-        for x in reads if x.outside is not None
-    )  # fmt: skip
-
-
-def tiles_read_after(kernel: Kernel) -> int:
-    """How many tiles the maps of the results read."""
-    summed = {d.node for d in kernel.dots}
-    rows, columns = set(kernel.rows), set(kernel.columns)
-    reads = {
-        s for m in kernel.members.values() if m.node not in summed for s in ir.scalars(m.body)
-        if isinstance(s, ir.Read) and s.tensor not in kernel.members
-        and ir.variables(s) & rows and ir.variables(s) & columns
-    }  # fmt: skip
-    return len(reads)
-
-
-def tiles_of_a_side(kernel: Kernel) -> int:
-    """How many tiles are read for one side of a contraction: it is computed of them in float32."""
-    sides = [s for d in kernel.dots for s in (d.left, d.right)]
-    return max(len({s for s in ir.scalars(x) if isinstance(s, ir.Read) and len(ir.variables(s)) > 1}) for x in sides)
-
-
-def functions_after(kernel: Kernel) -> bool:
-    """Do the maps of the results have functions of full tiles, beyond sums, products and choices?"""
-    summed = {d.node for d in kernel.dots}
-    rows, columns = set(kernel.rows), set(kernel.columns)
-    return any(
-        isinstance(s, ir.Rand) or (isinstance(s, ir.Op) and RECORDS[s.name].gives == "float")
-        for m in kernel.members.values() if m.node not in summed for s in ir.scalars(m.body)
-        if ir.variables(s) & rows and ir.variables(s) & columns
-    )  # fmt: skip
+    return KernelText(wish, body, blocks, grid, tile.warps, tile.stages, outputs, spans, kernel, along=along)
 
 
 def dot_axes(body: Body, kernel: Kernel, extents: Mapping[str, Size], blocks: Mapping[str, int | str]) -> list[str]:
@@ -166,18 +95,6 @@ def dot_axes(body: Body, kernel: Kernel, extents: Mapping[str, Size], blocks: Ma
     return grid
 
 
-def dot_programs(kernel: Kernel, dtype: str) -> int | None:
-    """How many programs have the tiles of a kernel; None where that is not known."""
-    most = dict(zip(("rows", "columns"), tile_of(kernel, dtype), strict=True))
-    count = product([kernel.sizes[v] for v in kernel.batch])
-    for name, block in most.items():
-        extent = product([kernel.sizes[v] for v in getattr(kernel, name)])
-        if not isinstance(extent, int) or not isinstance(count, int):
-            return None
-        count *= -(-extent // block_for(extent, 16, block))
-    return count if isinstance(count, int) else None
-
-
 def dot_loop(
     body: Body, kernel: Kernel, variables: tuple[int, ...], limits: str, block: int | str, names: Mapping[ir.Comp, str]
 ) -> None:
@@ -190,7 +107,7 @@ def dot_loop(
     body.line(f"{inner.name} = {start} + tl.arange(0, BLOCK_INNER)")
     for dot in kernel.dots:
         if dot.inner == variables:
-            half = half_of(body, dot.left, dot.right)
+            half = half_of(dot.left, dot.right, body.dtype)
             left = side(body, dot.left, (0, 1), inner, ("BLOCK_ROWS", "BLOCK_INNER"), half=half)
             right = side(body, dot.right, (1, 2), inner, ("BLOCK_INNER", "BLOCK_COLUMNS"), half=half)
             left, right = same_kind(body, (dot.left, left), (dot.right, right)) if half is None else [left, right]
@@ -198,19 +115,6 @@ def dot_loop(
             body.line(f"{name} = {dot_text(half, left, right, name)}")
     body.close()
     body.axes.remove(inner)
-
-
-def half_of(body: Body, left: ir.Scalar, right: ir.Scalar) -> str | None:
-    """The type of 16 bits in which a product is taken, on tensor cores; None where it is taken in float32.
-
-    Both sides must be kept in it. In a module of that type a side that is computed rounds to it, too: so it would if
-    it were put into memory.
-    """
-    kept = {body.kept(s.tensor) if isinstance(s, ir.Read) else "" for s in (left, right)}
-    if len(kept) == 1 and kept <= HALF.keys():
-        return kept.pop()
-    wide = {s.dtype for x in (left, right) for s in ir.scalars(x)} & ({"f64", *HALF} - {body.dtype})
-    return body.dtype if body.dtype in HALF and not wide else None
 
 
 def dot_text(half: str | None, *arguments: str) -> str:

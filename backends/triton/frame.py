@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from dslc.backends.triton.scalars import DEVICE
 from dslc.backends.triton.text import ATOM, TIMES, Text, atom, identifier, name_of, size_code, symbols, unused
+from dslc.backends.triton.tiles import product
 
 from dslc.ir import nodes as ir
 from dslc.sizes import Size, tidy
@@ -255,13 +256,6 @@ def bare(code: str) -> str:
         if depth == 0:
             return code[1:-1] if code.startswith("(") and k == len(code) - 1 else code
     return code
-
-
-def product(sizes: Sequence[Size]) -> Size:
-    count: Size = 1
-    for size in sizes:
-        count = tidy(count * size)
-    return count
 
 
 def index_name(axis: Axis, first: int, last: int) -> str:

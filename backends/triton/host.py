@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dslc.backends.triton.dots import dot_kernel, dot_programs
+from dslc.backends.triton.dots import dot_kernel
 from dslc.backends.triton.frame import RESERVED
 from dslc.backends.triton.kernels import KernelText, map_kernel
 from dslc.backends.triton.loops import Stack, run_loop, stack_of, starts
@@ -13,10 +13,11 @@ from dslc.backends.triton.matrices import external_kernel
 from dslc.backends.triton.others import along_kernel, results_of
 from dslc.backends.triton.recurrence import recurrence_kernel, results
 from dslc.backends.triton.registry import Registry, spec_lines, wrapped
-from dslc.backends.triton.rows import row_programs, rows_kernel
+from dslc.backends.triton.rows import rows_kernel
 from dslc.backends.triton.scatter import atomic_kernel, segment_kernel, sorted_inputs
 from dslc.backends.triton.stream import stream_text
 from dslc.backends.triton.text import HOST, identifier, name_of, size_code, unused, word
+from dslc.backends.triton.tiles import programs
 from dslc.backends.triton.together import MOST_SUMS, can_join, joined
 
 from dslc.ir import nodes as ir
@@ -29,8 +30,6 @@ from dslc.sizes import Size
 PRINTERS: dict[str, Callable[[Kernel, str, Mapping[ir.Node, int]], KernelText]] = {
     "map": map_kernel, "rows": rows_kernel, "dot": dot_kernel, "stream": stream_text,
 }  # fmt: skip
-#: how many programs run over the axes that kernels sum over
-PROGRAMS = {"rows": row_programs, "dot": dot_programs}
 
 
 def memory(place: str) -> str:
@@ -210,10 +209,8 @@ class Host:
 
     def in_parts(self, kernel: Kernel) -> Split | None:
         """A kernel as two, where it has few programs that run over long axes."""
-        if kernel.kind not in PROGRAMS:
-            return None
-        programs = PROGRAMS[kernel.kind](kernel, self.registry.dtype)
-        made = split(kernel, programs, {n: name_of(n) for n in kernel.members}) if programs is not None else None
+        count = programs(kernel, self.registry.dtype)
+        made = split(kernel, count, {n: name_of(n) for n in kernel.members}) if count is not None else None
         if made is not None:
             self.given |= {x: f"{self.wish(n)}_parts" for n, x in made.parts.items()}
         return made

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dslc.backends.triton.body import Axis, Body, conjunction, product
+from dslc.backends.triton.body import Axis, Body, conjunction
 from dslc.backends.triton.frame import Layers
 from dslc.backends.triton.text import BIT, HALF, Text, aligned, atom, name_of, size_code
+from dslc.backends.triton.tiles import power_of_two, product, tile_for, warps_of_map
 
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import identifier
@@ -102,40 +103,6 @@ class KernelText:
         return [n for n in self.body.numbers if n in words]
 
 
-#: words of tiles that a thread may hold: of its 255 registers, offsets, masks and what ends a sum take the others
-MOST_WORDS = 112
-
-
-def warps_for(words: int, most: int = MOST_WORDS) -> int:
-    """The fewest warps of 32 threads whose threads hold no more of the tiles of a program, which have so many words.
-
-    Two at least: a multiprocessor holds 32 programs and 64 warps.
-    """
-    return next((w for w in (2, 4) if words <= most * 32 * w), 8)
-
-
-def widest_float(kernel: Kernel, dtype: str) -> str:
-    """The dtype of the widest floats of a kernel: a module may compute in float64 what its spec declares so."""
-    found = (s.dtype for m in kernel.members.values() for s in ir.scalars(m.body))
-    return "f64" if dtype == "f64" or "f64" in found else dtype
-
-
-def turns(bodies: Sequence[ir.Scalar]) -> bool:
-    """Are there sines? Those of large numbers need many registers for a short time."""
-    return any(isinstance(s, ir.Op) and s.name in ("sin", "cos", "tan") for body in bodies for s in ir.scalars(body))
-
-
-def power_of_two(n: int) -> int:
-    return 1 << max(0, n - 1).bit_length()
-
-
-def block_for(extent: Size, least: int, most: int) -> int:
-    """A block that is no longer than it must be."""
-    if isinstance(extent, int):
-        return max(least, min(most, power_of_two(extent)))
-    return most
-
-
 def ragged(extent: Size, block: int | str) -> bool:
     return not (isinstance(extent, int) and isinstance(block, int) and extent % block == 0)
 
@@ -211,15 +178,12 @@ def keep_value(body: Body, node: ir.Comp, text: Text) -> Text:
     return body.named(f"{name}_out" if name in body.taken else name, text)
 
 
-#: a map of this many scalars gets more warps, so that each thread has fewer elements
-HEAVY = 32
-
-
 # ---- maps ------------------------------------------------------------------------------------------------
 
 
 def map_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> KernelText:
     """Every element by itself."""
+    tile = tile_for(kernel, dtype)
     body = new_body(kernel, dtype, layered)
     output_pointers(kernel, body)
     sizes = tuple(kernel.sizes[v] for v in kernel.rows)
@@ -228,9 +192,7 @@ def map_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
     along: dict[str, Along] = {}
     grid = ["1"]
     if kernel.rows and extent != 1:
-        # of the sines of float64 a thread computes one: each needs the registers of some thirty numbers
-        sines = widest_float(kernel, dtype) == "f64" and turns([m.body for m in kernel.members.values()])
-        block = block_for(extent, 16, 256 if sines else 1024)
+        block = tile.rows
         blocks["BLOCK"] = block
         along["BLOCK"] = Along(extent, ragged(extent, block), 0)
         axis = Axis(0, body.fresh("i"), kernel.rows, sizes, 0, ragged(extent, block))
@@ -244,8 +206,7 @@ def map_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
         body.values[node] = text
         if node in kernel.stored:
             store(body, member, text)
-    work = sum(1 for m in kernel.members.values() for _ in ir.scalars(m.body))
     divides = wide(sizes) and any("//" in line or "%" in line for line in body.scopes[0].lines)  # 64 bits: a subroutine
-    warps = min(8 if work >= HEAVY or divides else 4, max(1, int(blocks.get("BLOCK", 32)) // 32))
+    warps = warps_of_map(tile.rows, True) if divides else tile.warps
     outputs, spans = list(kernel.stored), list(kernel.members)
     return KernelText(wish_of(kernel) + "_map", body, blocks, grid, warps, 1, outputs, spans, kernel, along=along)

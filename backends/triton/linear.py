@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dslc.backends.triton.body import Axis, Body, product
+from dslc.backends.triton.body import Axis, Body
 from dslc.backends.triton.frame import Layers
-from dslc.backends.triton.kernels import KernelText, block_for, count_text, index_line, ragged, store, wide
+from dslc.backends.triton.kernels import KernelText, count_text, index_line, ragged, store, wide
 from dslc.backends.triton.text import ATOM, Text, aligned, name_of, size_code, word
+from dslc.backends.triton.tiles import block_for, product
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Affine, Linear, Member

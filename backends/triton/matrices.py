@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dslc.backends.record import CannotLower
-from dslc.backends.triton.body import Body, product
-from dslc.backends.triton.kernels import KernelText, power_of_two
+from dslc.backends.triton.body import Body
+from dslc.backends.triton.kernels import KernelText
 from dslc.backends.triton.others import results_of
 from dslc.backends.triton.text import atom, size_code, word
+from dslc.backends.triton.tiles import power_of_two, product
 
 from dslc.ir import nodes as ir
 from dslc.sizes import Size

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dslc.backends.record import CannotLower
-from dslc.backends.triton.body import Body, product
-from dslc.backends.triton.kernels import KernelText, block_for, count_text
+from dslc.backends.triton.body import Body
+from dslc.backends.triton.kernels import KernelText, count_text
 from dslc.backends.triton.text import atom, is_float, size_code, word
+from dslc.backends.triton.tiles import block_for, product
 
 from dslc.ir import nodes as ir
 from dslc.sizes import Size, tidy

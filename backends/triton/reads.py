@@ -22,6 +22,7 @@ from dslc.backends.triton.text import (
     is_float,
     name_of,
 )  # fmt: skip
+from dslc.backends.triton.tiles import kept_in
 
 from dslc.ir import nodes as ir
 from dslc.sizes import Size, tidy
@@ -73,10 +74,7 @@ class Reads(Frame):
         return f".to({self.float_type})" if self.kept(tensor) in HALF else ""
 
     def kept(self, tensor: ir.Node) -> str:
-        """What a tensor is kept in: all parameters in one dtype, which the module says."""
-        if isinstance(tensor, ir.Input) and tensor.role == "param":
-            return self.dtype
-        return str(getattr(tensor, "dtype", ""))
+        return kept_in(tensor, self.dtype)
 
     def load(self, tensor: ir.Tensor, offset: Text, tests: list[Text], s: ir.Read, as_kept: bool = False) -> Text:
         place = self.pointer(tensor) + ("" if offset.code == "0" else f" + {offset.at(PLUS)}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dslc.backends.triton.body import Axis, Body, product
+from dslc.backends.triton.body import Axis, Body
 from dslc.backends.triton.frame import Layers
-from dslc.backends.triton.kernels import KernelText, block_for, count_text, index_line, keep_value, ragged, store, wide
+from dslc.backends.triton.kernels import KernelText, count_text, index_line, keep_value, ragged, store, wide
 from dslc.backends.triton.linear import linear_kernel
 from dslc.backends.triton.text import Text, name_of, word
+from dslc.backends.triton.tiles import block_for, product
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Member, Recurrence

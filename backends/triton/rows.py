@@ -6,22 +6,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from dslc.backends.triton.body import Axis, Body, product
+from dslc.backends.triton.body import Axis, Body
 from dslc.backends.triton.kernels import (
     Along,
     KernelText,
-    block_for,
     count_text,
     index_line,
     keep_value,
     new_body,
     output_pointers,
-    power_of_two,
     ragged,
     store,
-    turns,
     wide,
-    widest_float,
     wish_of,
 )  # fmt: skip
 from dslc.backends.triton.reduce import (
@@ -34,6 +30,7 @@ from dslc.backends.triton.reduce import (
     taken_in,
 )
 from dslc.backends.triton.text import Text, aligned, is_float, name_of
+from dslc.backends.triton.tiles import product, tile_for
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Kernel, Member, Rescaled
@@ -53,15 +50,11 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made
     column_sizes = tuple(kernel.sizes[v] for v in kernel.columns)
     rows, columns = product(row_sizes), product(column_sizes)
     whole = short(column_sizes)
+    tile = tile_for(kernel, dtype, made is not None)
+    row_block, column_block = tile.rows, tile.columns
     blocks: dict[str, int | str] = {}
     grid = ["1"]
-    column_block = power_of_two(columns) if whole and isinstance(columns, int) else long_block(rows)
-    widest = widest_float(kernel, dtype)
-    live = live_tiles(kernel, dtype) if made is None and not whole else 0
-    if live >= MOST_RUN_OVER and widest == "f64" and column_block == 1024:
-        column_block = 512
     if kernel.rows and rows != 1:
-        row_block = rows_of_program(rows, column_block, widest, live > MOST_RUN_OVER and widest != "f64")
         blocks["BLOCK_ROWS"] = row_block
         body.axes.append(Axis(0, body.fresh("rows"), kernel.rows, row_sizes, 0, ragged(rows, row_block)))
         body.line(index_line(body.axes[0].name, "tl.program_id(0)", "BLOCK_ROWS", wide(row_sizes + column_sizes)))
@@ -82,72 +75,31 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made
         for n, m in kernel.members.items():
             store_part(body, made, m, found[n])
         wish = "_".join(dict.fromkeys(name_of(n) for n in kernel.members))
-        # a float64 takes two registers; a sum of products of two tiles aims at too few of them with eight warps
-        product_of_two = len(kernel.members) == 1 and live_tiles(kernel, dtype) == 6
-        many = live_tiles(kernel, dtype) > MOST_OF_PARTS
-        warps = 8 if many or (widest == "f64" and not product_of_two) else 4
         return KernelText(
-            wish + "_parts", body, blocks, grid, warps, 1, list(made.parts.values()), list(kernel.members), kernel
+            wish + "_parts",
+            body,
+            blocks,
+            grid,
+            tile.warps,
+            tile.stages,
+            list(made.parts.values()),
+            list(kernel.members),
+            kernel,
         )
     else:
         looped(body, kernel, axis, columns)
-    sines = turns([m.body for m in kernel.members.values()])
-    warps = 4 if column_block <= 2048 and live_tiles(kernel, dtype) <= MOST_LIVE and not sines else 8
-    outputs, spans = list(kernel.stored), list(kernel.members)
     along = {"BLOCK_ROWS": Along(rows, body.axes[0].ragged, 0)} if "BLOCK_ROWS" in blocks else {}
-    return KernelText(wish_of(kernel) + "_rows", body, blocks, grid, warps, 1, outputs, spans, kernel, along=along)
-
-
-#: with more full tiles than this, a program has eight warps: a thread then holds half as much of each
-MOST_LIVE = 2
-#: with more of them in a part of a sum: of each a thread of four warps holds sixteen
-MOST_OF_PARTS = 12
-#: with more of them in a run over long rows, it has half as many rows as well
-MOST_RUN_OVER = 8
-
-
-def live_tiles(kernel: Kernel, dtype: str) -> int:
-    """How many values of the size of a tile a program reads or adds up, about as many as are alive; an f64 is two."""
-    rows, columns = set(kernel.rows), set(kernel.columns)
-    found: dict[object, int] = {}
-    for m in kernel.members.values():
-        for s in ir.scalars(m.body):
-            if (
-                isinstance(s, ir.Read)
-                and s.tensor not in kernel.members
-                and all(ir.variables(s) & x for x in (rows, columns))
-            ):
-                found[s] = words(s.dtype, dtype)
-        if m.node.op is not None and not short([kernel.sizes[v] for v in kernel.columns]):
-            found[m.node] = words(m.node.dtype, dtype)
-    return sum(found.values())
-
-
-def words(kind: str, dtype: str) -> int:
-    """How many registers a number takes, in a module of this dtype."""
-    return 2 if kind in ("f64", "i64") or (kind == "float" and dtype == "f64") else 1
-
-
-def rows_of_program(rows: Size, column_block: int, dtype: str, crowded: bool = False) -> int:
-    """How many rows a program has; a tile in float64 has half as many entries, and as many words."""
-    entries = 1024 if dtype == "f64" or crowded else 2048
-    return block_for(rows, 1, max(1, min(64, entries // column_block)))
-
-
-def long_block(rows: Size) -> int:
-    """A block of columns that are run over; a program has few of few rows, and then more columns."""
-    if not isinstance(rows, int) or rows >= 4096:
-        return 64
-    return 256 if rows > 1 else 1024
-
-
-def row_programs(kernel: Kernel, dtype: str) -> int | None:
-    """How many programs run over the columns of a kernel; None where that is not known."""
-    rows = product([kernel.sizes[v] for v in kernel.rows])
-    return (
-        -(-rows // rows_of_program(rows, long_block(rows), widest_float(kernel, dtype)))
-        if isinstance(rows, int)
-        else None
+    return KernelText(
+        wish_of(kernel) + "_rows",
+        body,
+        blocks,
+        grid,
+        tile.warps,
+        tile.stages,
+        list(kernel.stored),
+        list(kernel.members),
+        kernel,
+        along=along,
     )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dslc.backends.triton.body import Axis, Body, product
+from dslc.backends.triton.body import Axis, Body
 from dslc.backends.triton.frame import Layers
-from dslc.backends.triton.kernels import KernelText, block_for, count_text, index_line, ragged, store, warps_for, wide
+from dslc.backends.triton.kernels import KernelText, count_text, index_line, ragged, store, wide
 from dslc.backends.triton.reduce import neutral
 from dslc.backends.triton.text import ATOM, BIT, Text, aligned, is_float, name_of, size_code
+from dslc.backends.triton.tiles import block_for, product, warps_for
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Member

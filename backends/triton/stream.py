@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dslc.backends.triton.body import Axis, Body, product
-from dslc.backends.triton.dots import dot_text, half_of, side
+from dslc.backends.triton.body import Axis, Body
+from dslc.backends.triton.dots import dot_text, side
 from dslc.backends.triton.kernels import (
     Along,
     KernelText,
-    block_for,
     count_text,
     keep_value,
     new_body,
     output_pointers,
     ragged,
     store,
-    warps_for,
     wish_of,
 )  # fmt: skip
 from dslc.backends.triton.reduce import bounded_tile, neutral, reduced, taken_in, vanishes
-from dslc.backends.triton.text import ATOM, HALF, Text, atom, name_of, size_code
+from dslc.backends.triton.text import ATOM, Text, atom, name_of, size_code
+from dslc.backends.triton.tiles import half_of, product, tile_for, width_of
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
@@ -30,18 +29,6 @@ from dslc.schedule.form import Kernel, Member, Rescaled
 from dslc.schedule.vanish import triangle
 
 ROWS, SHORT, COLUMNS = 0, 10, 20
-#: short axes of this length and more take so many registers that a program gets more warps
-WIDE = 64
-#: and fewer rows, where it holds this many tiles of rows by a short axis
-MOST_HELD = 4
-#: words of tiles that a thread may hold in 16 bits. Products of products have 16 rows in each warp: with more than two
-#: warps several hold the same rows, and only what is read is spread over all of them
-MOST_WORDS = 176
-
-
-def held(kernel: Kernel) -> int:
-    """Tiles of rows by a short axis that a program holds during a run: one side of each tile, and what is summed up."""
-    return len(kernel.tiles) + sum(1 for m in kernel.members.values() if m.node.op and set(m.axes) - {*kernel.space})
 
 
 @dataclass
@@ -65,17 +52,15 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
         for s in ir.scalars(m.body):
             if isinstance(s, ir.Read):
                 body.pointer(s.tensor)
-    for tile in kernel.tiles:
-        body.pointers.pop(tile, None)
+    for node in kernel.tiles:
+        body.pointers.pop(node, None)
     output_pointers(kernel, body)
     body.count([*(m.body for m in kernel.members.values()), *(m.body for m in kernel.tiles.values())])
     sizes = kernel.sizes
     rows, columns = (product([sizes[v] for v in axis]) for axis in (kernel.rows, kernel.columns))
     batch = product([sizes[v] for v in kernel.batch])
-    widths = [product([sizes[v] for v in axis]) for axis in kernel.short]
-    widest = max((w for w in widths if isinstance(w, int)), default=0)
-    wide = widest >= WIDE
-    row_block, column_block = blocks_of(kernel, dtype, widest)
+    tile = tile_for(kernel, dtype)
+    row_block, column_block = tile.rows, tile.columns
     blocks: dict[str, int | str] = {"BLOCK_ROWS": row_block, "BLOCK_COLUMNS": column_block}
     grid = count_text(rows, row_block)
     pid = "tl.program_id(0)"
@@ -103,9 +88,9 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
     )
     body.axes.append(column_axis)
     stream = Streaming(kernel, body, column_axis, blocks, {}, first_row)
-    for tile, m in kernel.tiles.items():
+    for node, m in kernel.tiles.items():
         short_axis(stream, m.reduced)
-        body.tiles[tile] = lambda t=m: block_of(stream, t)  # type: ignore[misc]
+        body.tiles[node] = lambda t=m: block_of(stream, t)  # type: ignore[misc]
     for m in kernel.members.values():
         new = tuple(v for v in m.axes if v not in kernel.batch and v not in kernel.rows)
         if new and m.node.op is not None:
@@ -116,71 +101,23 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
             continue
         for m in run.members:
             finish(stream, m, body.scalar(m.body))
-    # In float32 and float64 the operands of a product are spread over all threads again and again, which no count of
-    # words tells: with several tiles alive at a time, or long sums of them, eight warps keep them in registers. So they
-    # do with positions beside values of float64, where two tiles are held; with three they aim at too few registers.
-    positions = any(m.node.op in ("argmax", "argmin") for m in kernel.members.values())
-    crowded = dtype == "f64" and positions and held(kernel) == 2
-    words = live_words(stream) if dtype in HALF else 0
-    few = len(kernel.tiles) < 2 and not wide and not crowded
-    warps = warps_for(words, MOST_WORDS) if dtype in HALF else 4 if few else 8
     return KernelText(
         wish_of(kernel) + "_stream",
         body,
         blocks,
         [grid],
-        warps,
-        1,
+        tile.warps,
+        tile.stages,
         list(kernel.stored),
         [*kernel.tiles, *kernel.members],
         kernel,
         stream.computed,
-        words,
+        tile.words,
         {
             "BLOCK_ROWS": Along(rows, row_axis.ragged, 0, batch),
             "BLOCK_COLUMNS": Along(columns, column_axis.ragged),
         },
     )
-
-
-def blocks_of(kernel: Kernel, dtype: str, widest: int) -> tuple[int, int]:
-    """Rows and columns of a tile that a program computes at a time.
-
-    Products of float32 and float64 are spread over threads, not over tensor cores, and long sums fill their registers.
-    """
-    many = held(kernel) >= MOST_HELD
-    if dtype in HALF:
-        return 16 if widest >= WIDE and many else 32, 32
-    return (16, 16) if dtype == "f64" or widest > WIDE or (widest == WIDE and many) else (32, 32)
-
-
-def live_words(stream: Streaming) -> int:
-    """About how many words the tiles of a program have that are alive at a time, where products are taken in 16 bits.
-
-    The sides of all products in 16 bits, sums in float32; of blocks of rows by columns each product, what
-    becomes of it, and that rounded; of those that are read (a mask) the value and its offset of 64 bits.
-    For each thread that is 0.5 to 1.5 times the registers that ptxas needs.
-    """
-    kernel, blocks = stream.kernel, stream.blocks
-    rows, columns = int(blocks["BLOCK_ROWS"]), int(blocks["BLOCK_COLUMNS"])
-    block = rows * columns
-    words = (len(kernel.tiles) + 2) * block
-    for m in kernel.tiles.values():
-        words += width_of(stream, m.reduced) * (rows + columns) // 2
-    for m in kernel.members.values():
-        new = tuple(v for v in m.axes if v not in kernel.batch and v not in kernel.rows)
-        if m.node.op is not None and new:
-            words += width_of(stream, new) * (rows + columns // 2)
-    reads = {
-        s for m in kernel.members.values() for s in ir.scalars(m.body)
-        if isinstance(s, ir.Read) and s.tensor not in kernel.tiles and s.tensor not in kernel.members
-        and ir.variables(s) & set(kernel.rows) and ir.variables(s) & set(kernel.columns)
-    }  # fmt: skip
-    return words + 3 * block * len(reads)
-
-
-def width_of(stream: Streaming, variables: tuple[int, ...]) -> int:
-    return int(stream.blocks[f"BLOCK_{stream.short[variables].name.upper()}"])
 
 
 def finish(stream: Streaming, m: Member, text: Text) -> None:
@@ -196,8 +133,7 @@ def short_axis(stream: Streaming, variables: tuple[int, ...]) -> Axis:
         return stream.short[variables]
     body = stream.body
     sizes = tuple(stream.kernel.sizes[v] for v in variables)
-    extent = product(sizes)
-    block = block_for(extent, 16, 1 << 20)
+    extent, block = product(sizes), width_of(stream.kernel, variables)
     name = body.fresh("width")
     stream.blocks[f"BLOCK_{name.upper()}"] = block
     axis = Axis(SHORT + len(stream.short), name, variables, sizes, 0, ragged(extent, block))
@@ -230,7 +166,7 @@ def block_of(stream: Streaming, m: Member) -> Text:
     first, second = two_sides(stream, m)
     inner = stream.short[m.reduced]
     width = f"BLOCK_{inner.name.upper()}"
-    half = half_of(body, first, second)
+    half = half_of(first, second, body.dtype)
     left = side(body, first, (ROWS, inner.number), inner, ("BLOCK_ROWS", width), 0, half)
     right = side(body, second, (inner.number, COLUMNS), inner, (width, "BLOCK_COLUMNS"), 1, half)
     text = Text(dot_text(half, left, right), (ROWS, COLUMNS), ATOM, 1)
@@ -318,7 +254,7 @@ def dot_step(
     first, second = two_sides(stream, m)
     new = tuple(v for v in m.axes if v not in stream.kernel.batch and v not in stream.kernel.rows)
     short = stream.short[new]
-    half = half_of(body, first, second)
+    half = half_of(first, second, body.dtype)
     tile = ("BLOCK_ROWS", "BLOCK_COLUMNS")
     left = side(body, first, (ROWS, COLUMNS), stream.columns, tile, 1, half, vanishes(first, outside))
     depth = f"BLOCK_{short.name.upper()}"

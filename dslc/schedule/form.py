@@ -123,6 +123,19 @@ class Rescaled:
     shift: ir.Scalar
 
 
+@dataclass(frozen=True)
+class Tile:
+    """What a program has of the axes of its kernel at a time, and what it is launched with."""
+
+    rows: int
+    columns: int
+    inner: int
+    warps: int
+    stages: int
+    #: an estimate of the words of all tiles that are alive at a time, where warps are chosen by it
+    words: int = 0
+
+
 @dataclass(eq=False)
 class Run:
     """Members that a program computes together: reductions in one run over its columns, or maps of what is there."""
@@ -152,6 +165,8 @@ class Kernel:
     short: list[tuple[int, ...]] = field(default_factory=list)
     #: one after another, where rows are too long for a tile
     runs: list[Run] = field(default_factory=list)
+    #: where it has been decided
+    tile: Tile | None = None
 
     @property
     def space(self) -> tuple[int, ...]:
