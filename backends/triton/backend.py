@@ -24,12 +24,11 @@ def _printer() -> Printer:
     from dslc.backends.triton.module import generate
     from dslc.backends.triton.outline import kernels
     from dslc.backends.triton.prepare import prepared
-
-    from dslc.schedule.recurrences import with_recurrences
+    from dslc.backends.triton.tiles import decided
 
     def schedule(outputs: Outputs, dtype: str, stages: Stages) -> Schedule:
         made = prepared(outputs, dtype, stages=stages)
-        return replace(made, steps=with_recurrences(made.steps))
+        return replace(made, steps=decided(made.steps, dtype))
 
     return Printer(generate, schedule=schedule, kernels=kernels)
 

@@ -20,11 +20,10 @@ from dslc.backends.triton.kernels import (
 )  # fmt: skip
 from dslc.backends.triton.rows import part_of, store_part
 from dslc.backends.triton.text import ATOM, HALF, Text, aligned, atom, name_of, size_code
-from dslc.backends.triton.tiles import half_of, product, tile_for
+from dslc.backends.triton.tiles import half_of, product, tile_of
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Kernel
-from dslc.schedule.split import Split
+from dslc.schedule.form import Kernel, Split
 from dslc.sizes import Size
 
 
@@ -37,7 +36,7 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made:
     output_pointers(kernel, body)
     extents = {n: product([kernel.sizes[v] for v in getattr(kernel, n)]) for n in ("batch", "rows", "columns")}
     inners = {d.inner: product([kernel.sizes[v] for v in d.inner]) for d in kernel.dots}
-    tile = tile_for(kernel, dtype, made is not None)
+    tile = tile_of(kernel)
     blocks: dict[str, int | str] = {
         "BLOCK_ROWS": tile.rows, "BLOCK_COLUMNS": tile.columns, "BLOCK_INNER": tile.inner,
     }  # fmt: skip

@@ -11,6 +11,7 @@ from dslc.backends.triton.host import Host
 from dslc.backends.triton.prepare import prepared
 from dslc.backends.triton.registry import Registry
 from dslc.backends.triton.text import HOST, argument, of_statement, size_code, size_name
+from dslc.backends.triton.tiles import decided
 
 from dslc.builder.build import Unit
 from dslc.builder.tables import LOOPS, layer_path
@@ -20,7 +21,6 @@ from dslc.ir import nodes as ir
 from dslc.ir.namespace import line_names
 from dslc.passes.transform import Outputs
 from dslc.quoting import quoted
-from dslc.schedule.recurrences import with_recurrences
 from dslc.sizes import show
 
 
@@ -112,7 +112,7 @@ def computed(registry: Registry, unit: Unit, outputs: Outputs, exact: Collection
     """The lines that compute the results of a program; `exact` ones are never kept in 16 bits."""
     made = prepared(outputs, registry.dtype, exact)
     host, arguments, prologue = started(registry, unit, list(made.results.values()), owner)
-    host.run(with_recurrences(made.steps, host.layered))
+    host.run(decided(made.steps, registry.dtype, host.layered))
     if host.random:
         arguments.append("seed=0")
     return Computed(host, arguments, prologue, {k: host.tensor(x) for k, x in made.results.items()})

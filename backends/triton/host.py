@@ -17,14 +17,13 @@ from dslc.backends.triton.rows import rows_kernel
 from dslc.backends.triton.scatter import atomic_kernel, segment_kernel, sorted_inputs
 from dslc.backends.triton.stream import stream_text
 from dslc.backends.triton.text import HOST, identifier, name_of, size_code, unused, word
-from dslc.backends.triton.tiles import programs
+from dslc.backends.triton.tiles import tiled
 from dslc.backends.triton.together import MOST_SUMS, can_join, joined
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Call, Kernel, Loop, Recurrence, Region, Step, View, all_reads
 from dslc.schedule.kernels import kernel_of
 from dslc.schedule.segments import row_of, segments
-from dslc.schedule.split import Split, split
 from dslc.sizes import Size
 
 PRINTERS: dict[str, Callable[[Kernel, str, Mapping[ir.Node, int]], KernelText]] = {
@@ -70,8 +69,6 @@ class Loops:
     starts: dict[ir.Node, tuple[ir.Scan, int]] = field(default_factory=dict)
     #: histories that were begun before their loop
     stacks: dict[tuple[ir.Scan, int], Stack] = field(default_factory=dict)
-    #: kernels whose parts are added up after the loop that they are in
-    waiting: dict[Kernel, Split] = field(default_factory=dict)
 
 
 @dataclass
@@ -198,22 +195,15 @@ class Host:
         return name
 
     def kernel(self, kernel: Kernel) -> None:
-        made = self.loops.waiting.get(kernel) or self.in_parts(kernel)
+        made = kernel.split
         if made is None:
             self.launch(PRINTERS[kernel.kind](kernel, self.registry.dtype, self.depths))
             return
+        self.given |= {x: f"{self.wish(n)}_parts" for n, x in made.parts.items()}
         first = rows_kernel if kernel.kind == "rows" else dot_kernel
         self.launch(first(made.first, self.registry.dtype, self.depths, made))
-        if kernel not in self.loops.waiting:
+        if made.second is not None:
             self.late.append(made.second)
-
-    def in_parts(self, kernel: Kernel) -> Split | None:
-        """A kernel as two, where it has few programs that run over long axes."""
-        count = programs(kernel, self.registry.dtype)
-        made = split(kernel, count, {n: name_of(n) for n in kernel.members}) if count is not None else None
-        if made is not None:
-            self.given |= {x: f"{self.wish(n)}_parts" for n, x in made.parts.items()}
-        return made
 
     def launch(self, text: KernelText) -> None:
         if text.joined:
@@ -276,7 +266,7 @@ class Host:
         assert isinstance(row, ir.Comp)
         kernel = kernel_of(row)
         kernel.stored = [row]
-        self.kernel(kernel)
+        self.kernel(tiled(kernel, dtype))
         given, rows = sorted_inputs(found), self.fresh("rows")
         self.names[given.order], self.names[given.first] = (self.fresh(x.name) for x in (given.order, given.first))
         self.line(f"{rows}, {self.names[given.order]} = torch.sort({self.names[row]}.view(-1), stable=True)")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from dslc.backends.triton.body import Axis, Body, conjunction
 from dslc.backends.triton.frame import Layers
 from dslc.backends.triton.text import BIT, HALF, Text, aligned, atom, name_of, size_code
-from dslc.backends.triton.tiles import power_of_two, product, tile_for, warps_of_map
+from dslc.backends.triton.tiles import power_of_two, product, tile_of, warps_of_map
 
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import identifier
@@ -183,7 +183,7 @@ def keep_value(body: Body, node: ir.Comp, text: Text) -> Text:
 
 def map_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> KernelText:
     """Every element by itself."""
-    tile = tile_for(kernel, dtype)
+    tile = tile_of(kernel)
     body = new_body(kernel, dtype, layered)
     output_pointers(kernel, body)
     sizes = tuple(kernel.sizes[v] for v in kernel.rows)

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 from dslc.backends.triton.recurrence import results
 from dslc.backends.triton.text import name_of, size_code
+from dslc.backends.triton.tiles import tiled
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Kernel, Loop, Step, all_reads
+from dslc.schedule.form import Afterwards, Kernel, Loop, Step
 from dslc.schedule.kernels import kernel_of
-from dslc.schedule.split import Afterwards, can_wait, for_all_steps
+from dslc.schedule.split import carried, histories, is_history
 from dslc.source import NOWHERE
 
 if TYPE_CHECKING:
@@ -54,22 +55,6 @@ class Stack:
     def all(self, before: bool) -> str:
         """The values of all steps, before or after them."""
         return f"{self.name}[1:]" if before == self.scan.reverse else f"{self.name}[:{self.length}]"
-
-
-def carried(scan: ir.Scan) -> dict[int, ir.Step]:
-    """The carried values that a scan reads, by their places."""
-    inner, _ = ir.inside(scan)
-    return {x.place: x for x in inner if isinstance(x, ir.Step) and x.scan == scan.number and x.kind == "carry"}
-
-
-def histories(scan: ir.Scan) -> dict[int, ir.Step]:
-    """The carried values whose history a scan keeps."""
-    return {k: x for k, x in carried(scan).items() if x in scan.results}
-
-
-def is_history(scan: ir.Scan, result: ir.Tensor) -> bool:
-    """Does a result lie in the history of a carried value?"""
-    return any(result in (x, scan.carries[k]) for k, x in histories(scan).items())
 
 
 def starts(steps: Sequence[Step]) -> dict[ir.Node, tuple[ir.Scan, int]]:
@@ -111,7 +96,10 @@ def run_loop(host: Host, loop: Loop) -> None:
         name = host.fresh(f"{host.wish(value) if value is not None else 'carry'}_before")
         host.line(f"{name} = {host.tensor(start)}")
         befores.append(name)
-    late = sums_afterwards(host, loop)
+    late = loop.afterwards
+    for a in late:
+        for node, part in a.parts.items():
+            host.names[part] = host.empty(part, part.shape, f"{host.wish(node)}_parts")
     stacked = [
         "" if any(x in a.results for a in late) else placed_result(host, scan, k, stacks)
         for k, x in enumerate(scan.results)
@@ -144,25 +132,6 @@ def run_loop(host: Host, loop: Loop) -> None:
         add_up(host, scan, a, stacked)
     lasts = [stacks[k].last if k in stacks else befores[k] for k in range(len(scan.starts))]
     host.parts[scan] = [*stacked, *lasts]
-
-
-def sums_afterwards(host: Host, loop: Loop) -> list[Afterwards]:
-    """The sums of a loop that are taken in parts, and that no step needs: their parts are added up after it."""
-    scan = loop.scan
-    read = {x for s in loop.steps for x in all_reads(s)} | set(scan.carries)
-    found: list[Afterwards] = []
-    for kernel in (s for s in loop.steps if isinstance(s, Kernel)):
-        kept = set(kernel.stored)
-        if kept & read or not kept <= set(scan.results) or any(is_history(scan, x) for x in kept):
-            continue
-        made = host.in_parts(kernel)
-        if made is not None and can_wait(made):
-            host.loops.waiting[kernel] = made
-            found.append(for_all_steps(made, scan.length))
-    for a in found:
-        for n, x in a.parts.items():
-            host.names[x] = host.empty(x, x.shape, f"{host.wish(n)}_parts")
-    return found
 
 
 def add_up(host: Host, scan: ir.Scan, late: Afterwards, stacked: list[str]) -> None:
@@ -225,4 +194,4 @@ def copied(host: Host, node: ir.Tensor, target: str) -> None:
     kernel = kernel_of(copy)
     kernel.stored = [copy]
     host.targets[copy] = target
-    host.kernel(kernel)
+    host.kernel(tiled(kernel, host.registry.dtype))

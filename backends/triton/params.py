@@ -8,6 +8,7 @@ from dslc.backends.triton.host import Host
 from dslc.backends.triton.numbers import number
 from dslc.backends.triton.registry import Registry
 from dslc.backends.triton.text import HALF, size_code
+from dslc.backends.triton.tiles import decided
 
 from dslc.builder.statements import Builder
 from dslc.builder.tables import LOOPS, layer_path, table_lines
@@ -18,7 +19,6 @@ from dslc.ir import nodes as ir
 from dslc.ir.algebra import cast
 from dslc.passes.elementwise import inlined
 from dslc.schedule.kernels import scheduled
-from dslc.schedule.recurrences import with_recurrences
 
 SAVE = '''
 def save(params, path):
@@ -310,7 +310,7 @@ def given(registry: Registry, unit: Unit, path: str, declaration: p.ParamDecl) -
     host = Host(registry)
     host.taken |= {*LAUNCHED, "enumerate"}  # which the lines before need
     host.around.indent = 1
-    host.run(with_recurrences(scheduled([node])))
+    host.run(decided(scheduled([node]), registry.dtype))
     as_kept = ".to(DTYPE)" if registry.dtype in HALF else ""
     if path not in unit.layers:
         return [*host.lines, f'    params["{path}"] = {host.tensor(node)}{as_kept}']

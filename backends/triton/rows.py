@@ -30,12 +30,11 @@ from dslc.backends.triton.reduce import (
     taken_in,
 )
 from dslc.backends.triton.text import Text, aligned, is_float, name_of
-from dslc.backends.triton.tiles import product, tile_for
+from dslc.backends.triton.tiles import product, tile_of
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Kernel, Member, Rescaled
+from dslc.schedule.form import Kernel, Member, Rescaled, Split
 from dslc.schedule.kernels import short
-from dslc.schedule.split import Split
 from dslc.sizes import Size
 
 
@@ -50,7 +49,7 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made
     column_sizes = tuple(kernel.sizes[v] for v in kernel.columns)
     rows, columns = product(row_sizes), product(column_sizes)
     whole = short(column_sizes)
-    tile = tile_for(kernel, dtype, made is not None)
+    tile = tile_of(kernel)
     row_block, column_block = tile.rows, tile.columns
     blocks: dict[str, int | str] = {}
     grid = ["1"]

@@ -16,6 +16,7 @@ from dslc.backends.triton.numbers import text_of
 from dslc.backends.triton.prepare import prepared
 from dslc.backends.triton.registry import Registry
 from dslc.backends.triton.text import HOST, argument, of_statement, size_code, size_name
+from dslc.backends.triton.tiles import decided
 
 from dslc.builder.tables import LOOPS
 from dslc.check import program as p
@@ -26,7 +27,6 @@ from dslc.incremental.room import Grown
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import line_names
 from dslc.pipeline import NEXT
-from dslc.schedule.recurrences import with_recurrences
 from dslc.sizes import Symbol, symbol
 
 
@@ -100,7 +100,7 @@ def _init_cache(registry: Registry, model: p.Instance, program: StepProgram) -> 
     prologue += needs(unit, model.where, size_code)
     given = [x for x in model.inputs if x.name in fixed and (limited or not grows(x, program))]
     prologue += values(unit, given, size_code, argument)
-    host.run(with_recurrences(made.steps, host.layered))
+    host.run(decided(made.steps, registry.dtype, host.layered))
     found = {k: host.tensor(x) for k, x in starts.items()}
     entries = ['"positions": 0', *([f'"length": {room}'] if limited else [])]
     entries += [f'"{entry_of(s)}": {size_name(s.name)}' for s in open_sizes(unit) if s is not program.length]
@@ -176,7 +176,7 @@ def _step(registry: Registry, model: p.Instance, program: StepProgram) -> Functi
         at_most = [x for x in given if grows(x, program)]
         prologue += [re.sub(rf"\b{length}\b", room, x) for x in values(unit, at_most, size_code, argument)]
     prologue += _bind_cache(host, cache, program, list(roots.values()))
-    host.run(with_recurrences(made.steps, host.layered))
+    host.run(decided(made.steps, registry.dtype, host.layered))
     found = {k: host.tensor(x) for k, x in roots.items()}
     epilogue: list[str] = []
     for slot in changing:

@@ -20,7 +20,7 @@ from dslc.backends.triton.kernels import (
 )  # fmt: skip
 from dslc.backends.triton.reduce import bounded_tile, neutral, reduced, taken_in, vanishes
 from dslc.backends.triton.text import ATOM, Text, atom, name_of, size_code
-from dslc.backends.triton.tiles import half_of, product, tile_for, width_of
+from dslc.backends.triton.tiles import half_of, product, tile_of, width_of
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
@@ -59,7 +59,7 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
     sizes = kernel.sizes
     rows, columns = (product([sizes[v] for v in axis]) for axis in (kernel.rows, kernel.columns))
     batch = product([sizes[v] for v in kernel.batch])
-    tile = tile_for(kernel, dtype)
+    tile = tile_of(kernel)
     row_block, column_block = tile.rows, tile.columns
     blocks: dict[str, int | str] = {"BLOCK_ROWS": row_block, "BLOCK_COLUMNS": column_block}
     grid = count_text(rows, row_block)

@@ -5,14 +5,16 @@ A thread has 255 registers. What fills them are tiles: those that are read, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from dslc.backends.triton.text import HALF
+from dslc.backends.triton.text import HALF, name_of
 
 from dslc.ir import nodes as ir
 from dslc.ops.table import RECORDS
-from dslc.schedule.form import Kernel, Tile
+from dslc.schedule.form import Kernel, Loop, Step, Tile, walked
 from dslc.schedule.kernels import short
+from dslc.schedule.recurrences import with_recurrences
+from dslc.schedule.split import split, sums_afterwards
 from dslc.sizes import Size, tidy
 
 #: words of tiles that a thread may hold: of its 255 registers, offsets, masks and what ends a sum take the others
@@ -34,6 +36,39 @@ MOST_READ = 6
 WIDE = 64
 #: and fewer rows, where it holds this many tiles of rows by a short axis
 MOST_HELD = 4
+
+
+def decided(steps: Sequence[Step], dtype: str, apart: Collection[ir.Node] = ()) -> list[Step]:
+    """The steps with all that is left to decide: which scans are one kernel, tiles, and sums in parts.
+
+    `apart` are parameters of layers that lie each somewhere else.
+    """
+    made = with_recurrences(steps, apart)
+    for step in walked(made):
+        if isinstance(step, Kernel):
+            tiled(step, dtype)
+            count = programs(step, dtype)
+            step.split = split(step, count, name_of) if count is not None else None
+            if step.split is not None and step.split.second is not None:
+                step.split.first.tile = tile_for(step.split.first, dtype, part=True)
+                tiled(step.split.second, dtype)
+    for step in walked(made):
+        if isinstance(step, Loop):
+            step.afterwards = sums_afterwards(step)
+            for later in step.afterwards:
+                tiled(later.kernel, dtype)
+    return made
+
+
+def tiled(kernel: Kernel, dtype: str) -> Kernel:
+    """A kernel that knows its tile."""
+    kernel.tile = tile_for(kernel, dtype)
+    return kernel
+
+
+def tile_of(kernel: Kernel) -> Tile:
+    assert kernel.tile is not None, "a kernel has a tile before it is written"
+    return kernel.tile
 
 
 def tile_for(kernel: Kernel, dtype: str, part: bool = False) -> Tile:

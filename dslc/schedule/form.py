@@ -27,7 +27,7 @@ without a trip through memory; `stored` are those that others need.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dslc.ir import nodes as ir
@@ -165,8 +165,9 @@ class Kernel:
     short: list[tuple[int, ...]] = field(default_factory=list)
     #: one after another, where rows are too long for a tile
     runs: list[Run] = field(default_factory=list)
-    #: where it has been decided
+    #: chosen by a target with tiles
     tile: Tile | None = None
+    split: Split | None = None
 
     @property
     def space(self) -> tuple[int, ...]:
@@ -188,6 +189,29 @@ class Kernel:
         for v in axis:
             count = count * self.sizes[v]
         return count
+
+
+@dataclass(frozen=True)
+class Split:
+    """A kernel as two: reductions of parts, and what is made of them."""
+
+    count: int
+    #: where the parts of a reduction lie: those of the first axis
+    parts: Mapping[ir.Node, ir.Input]
+    first: Kernel
+    #: None where the parts are added up after the loop that the kernel is in
+    second: Kernel | None
+
+
+@dataclass(frozen=True)
+class Afterwards:
+    """The sum of the parts of all steps of a loop, along a first axis."""
+
+    split: Split
+    parts: Mapping[ir.Node, ir.Input]
+    kernel: Kernel
+    #: what stands for the results of a step
+    results: Mapping[ir.Node, ir.Comp]
 
 
 @dataclass(frozen=True)
@@ -224,6 +248,8 @@ class Loop:
 
     scan: ir.Scan
     steps: list[Step]
+    #: sums whose parts are added up after the loop, for all of its steps at once
+    afterwards: list[Afterwards] = field(default_factory=list)
 
 
 @dataclass(eq=False)

@@ -48,7 +48,8 @@ def groups(schedule: Schedule) -> Iterator[str]:
                     yield f"{indent}{number}: {_item(step, item, schedule.plan)}"
             case Kernel():
                 about = _stored(step.stored, list(step.members))
-                yield f"{indent}{number}: {step.kind} {extents(step.sizes)}: {about}"
+                parts = f" in {step.split.count} parts" if step.split is not None else ""
+                yield f"{indent}{number}: {step.kind} {extents(step.sizes)}{parts}: {about}"
             case Recurrence():
                 about = _stored((*step.scan.results, *step.scan.carries), list(step.members))
                 kind = "scan" if step.linear is None else "linear scan"

@@ -9,13 +9,13 @@ all steps, and one kernel after the loop adds up those of each step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
 from dslc.passes.narrow import HALVES
-from dslc.schedule.form import Kernel, Member
+from dslc.schedule.form import Afterwards, Kernel, Loop, Member, Split, all_reads
 from dslc.schedule.kernels import short
 from dslc.sizes import Size
 
@@ -25,17 +25,6 @@ MOST_PARTS = 16
 LEAST_PARTS = 4
 #: programs that keep a large GPU busy: it has some hundred multiprocessors
 BUSY = 256
-
-
-@dataclass(frozen=True)
-class Split:
-    """A kernel as two: reductions of parts, and what is made of them."""
-
-    count: int
-    #: where the parts of a reduction lie: those of the first axis
-    parts: Mapping[ir.Node, ir.Input]
-    first: Kernel
-    second: Kernel
 
 
 def parts_for(programs: int) -> int:
@@ -50,10 +39,10 @@ def parts_for(programs: int) -> int:
     return count if count >= LEAST_PARTS else 1
 
 
-def split(kernel: Kernel, programs: int, name: Mapping[ir.Node, str]) -> Split | None:
+def split(kernel: Kernel, programs: int, name: Callable[[ir.Node], str]) -> Split | None:
     """A kernel of so many programs in parts, if it reduces long axes and has enough of them to gain by it.
 
-    `name` says what the parts of each member are called.
+    `name` says what a member is called.
     """
     count = parts_for(programs)
     reductions = {n: m for n, m in kernel.members.items() if m.node.op is not None}
@@ -69,7 +58,7 @@ def split(kernel: Kernel, programs: int, name: Mapping[ir.Node, str]) -> Split |
         return None
     place = len(kernel.sizes)
     parts = {
-        n: ir.intern(ir.Input(f"{name[n]}_parts", f"part of {id(n)}", summed_in(m.node.dtype), (count, *m.node.shape)))
+        n: ir.intern(ir.Input(f"{name(n)}_parts", f"part of {id(n)}", summed_in(m.node.dtype), (count, *m.node.shape)))
         for n, m in reductions.items()
     }
     read = {n: ir.read(parts[n], (ir.plain(place), *(ir.plain(v) for v in m.axes))) for n, m in reductions.items()}
@@ -86,27 +75,47 @@ def summed_in(dtype: str) -> str:
     return "f32" if dtype in HALVES else dtype
 
 
-def can_wait(made: Split) -> bool:
+def can_wait(made: Split, second: Kernel) -> bool:
     """Can the parts be added up after a loop? Yes, if nothing else of a step is needed for it."""
-    known = {*made.parts.values(), *made.second.members}
-    bodies = [m.body for m in made.second.members.values()]
+    known = {*made.parts.values(), *second.members}
+    bodies = [m.body for m in second.members.values()]
     return not any(isinstance(s, ir.Read) and s.tensor not in known for body in bodies for s in ir.scalars(body))
 
 
-@dataclass(frozen=True)
-class Afterwards:
-    """The sum of the parts of all steps of a loop, along a first axis."""
+def sums_afterwards(loop: Loop) -> list[Afterwards]:
+    """The sums of a loop that are taken in parts, and that no step needs: their parts are added up after it."""
+    scan = loop.scan
+    read = {x for s in loop.steps for x in all_reads(s)} | set(scan.carries)
+    found: list[Afterwards] = []
+    for kernel in (s for s in loop.steps if isinstance(s, Kernel)):
+        kept = set(kernel.stored)
+        if kept & read or not kept <= set(scan.results) or any(is_history(scan, x) for x in kept):
+            continue
+        made = kernel.split
+        if made is not None and made.second is not None and can_wait(made, made.second):
+            kernel.split = replace(made, second=None)
+            found.append(for_all_steps(made, made.second, scan.length))
+    return found
 
-    split: Split
-    parts: Mapping[ir.Node, ir.Input]
-    kernel: Kernel
-    #: what stands for the results of a step
-    results: Mapping[ir.Node, ir.Comp]
+
+def carried(scan: ir.Scan) -> dict[int, ir.Step]:
+    """The carried values that a scan reads, by their places."""
+    inner, _ = ir.inside(scan)
+    return {x.place: x for x in inner if isinstance(x, ir.Step) and x.scan == scan.number and x.kind == "carry"}
 
 
-def for_all_steps(made: Split, length: Size) -> Afterwards:
+def histories(scan: ir.Scan) -> dict[int, ir.Step]:
+    """The carried values whose history a scan keeps."""
+    return {k: x for k, x in carried(scan).items() if x in scan.results}
+
+
+def is_history(scan: ir.Scan, result: ir.Tensor) -> bool:
+    """Does a result lie in the history of a carried value?"""
+    return any(result in (x, scan.carries[k]) for k, x in histories(scan).items())
+
+
+def for_all_steps(made: Split, second: Kernel, length: Size) -> Afterwards:
     """The second kernel for all steps at once."""
-    second = made.second
     step = len(second.sizes)
     lead = (ir.plain(step),)
     parts = {n: ir.intern(ir.Input(x.name, x.role, x.dtype, (length, *x.shape))) for n, x in made.parts.items()}

@@ -130,7 +130,9 @@ class Run:
         found += (based(a) for a in tiles if a not in own)
         if not {*kernel.stored} <= kernel.members.keys():
             raise Unsound("a kernel stores what it does not compute")
-        self.together(kernel, found, kernel.stored, show(next(iter(kernel.members))))
+        waits = kernel.split is not None and kernel.split.second is None
+        made = [] if waits else kernel.stored
+        self.together(kernel, found, made, show(next(iter(kernel.members))))
 
     def recurrence(self, step: Recurrence) -> None:
         """What a scan reads beside its own values is there before it."""
@@ -224,12 +226,15 @@ class Run:
                 self.later[scan, j] = move.second
         for _ in range(2):
             self.steps(loop.steps)
-            self.end(scan)
+            self.end(loop)
 
-    def end(self, scan: ir.Scan) -> None:
-        """Results go to their stacks, and carried values on to the next pass."""
+    def end(self, loop: Loop) -> None:
+        """Results go to their stacks, and carried values on to the next pass; sums of parts come after the loop."""
+        scan = loop.scan
+        later = {x for a in loop.afterwards for x in a.results}
         for part, node in self.plan.stacked[scan]:
-            self.read(based(node), "a stack of results")
+            if node not in later:
+                self.read(based(node), "a stack of results")
             self.read(part, "the end of a pass")
         for j, move in enumerate(self.plan.moves[scan]):
             if move.second is not None:

@@ -232,3 +232,16 @@ def test_two_kernels_that_share_memory_are_found() -> None:
         plan.homes[second.stored[0]] = plan.homes[first.stored[0]]
         with pytest.raises(Unsound, match=r"which holds|is written to slot"):
             verify(steps, plan)
+
+
+def test_sums_that_a_step_reads_are_not_added_up_after_the_loop() -> None:
+    """Those that are lie in memory when it ends; any other one that would wait is found missing."""
+    with kernels_of("transformer/gpt") as (steps, plan):
+        loops = [x for x in steps if isinstance(x, Loop)]
+        late = [k for x in loops for k in x.steps if isinstance(k, Kernel) and k.split and k.split.second is None]
+        assert late and len(late) == sum(len(x.afterwards) for x in loops)
+        verify(steps, plan)
+        early = next(k for x in loops for k in x.steps if isinstance(k, Kernel) and k.split is None)
+        early.split = late[0].split
+        with pytest.raises(Unsound, match="which is not in memory"):
+            verify(steps, plan)
