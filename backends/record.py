@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dslc.meaning.interpret import Array
     from dslc.passes.transform import Outputs, Stages
     from dslc.schedule.plan import Schedule
+    from dslc.schedule.target import Target
 
 
 class CannotLower(Exception):
@@ -75,6 +76,8 @@ class Backend:
     on_arrays: bool = False
     #: dtypes that its parameters cannot have: why, and what to take instead
     lacks: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    #: facts of the machine, where its programs have tiles
+    target: Target | None = None
     #: options of its own that `generate` takes
     options: frozenset[str] = frozenset()
     #: long sizes that `dslc verify` tries, none of them a multiple of a block

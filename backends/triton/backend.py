@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dslc.backends.record import Arrays, Backend, Printer, Unavailable
+from dslc.backends.triton.target import TARGET
 
 if TYPE_CHECKING:
     from dslc.meaning.interpret import Array
@@ -66,6 +67,7 @@ BACKEND = Backend(
     printer=_printer,
     needs=("torch", "triton"),
     arrays=_arrays,
+    target=TARGET,
     options=frozenset({"atomic", "registry"}),
     lengths=(131, 67),  # kernels have blocks of up to 128 rows
 )

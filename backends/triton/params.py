@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dslc.backends.triton.host import Host
 from dslc.backends.triton.numbers import number
 from dslc.backends.triton.registry import Registry
+from dslc.backends.triton.target import TARGET
 from dslc.backends.triton.text import HALF, size_code
 from dslc.backends.triton.tiles import decided
 
@@ -310,7 +311,7 @@ def given(registry: Registry, unit: Unit, path: str, declaration: p.ParamDecl) -
     host = Host(registry)
     host.taken |= {*LAUNCHED, "enumerate"}  # which the lines before need
     host.around.indent = 1
-    host.run(decided(scheduled([node]), registry.dtype))
+    host.run(decided(scheduled([node], TARGET), registry.dtype))
     as_kept = ".to(DTYPE)" if registry.dtype in HALF else ""
     if path not in unit.layers:
         return [*host.lines, f'    params["{path}"] = {host.tensor(node)}{as_kept}']

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from dslc.backends.triton.target import TARGET
+
 from dslc.passes.axes import ordered
 from dslc.passes.comprehensions import as_comprehensions
 from dslc.passes.constants import normalised, unscaled
@@ -52,4 +54,4 @@ def prepared(
     if dtype in HALVES:
         passes["narrow"] = lambda x: narrowed(x, dtype, exact)
     found = run_passes(outputs, passes, [] if stages is None else stages)
-    return Schedule(found, scheduled(list(found.values())))
+    return Schedule(found, scheduled(list(found.values()), TARGET))

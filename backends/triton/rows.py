@@ -29,12 +29,12 @@ from dslc.backends.triton.reduce import (
     reduced,
     taken_in,
 )
+from dslc.backends.triton.target import TARGET
 from dslc.backends.triton.text import Text, aligned, is_float, name_of
 from dslc.backends.triton.tiles import product, tile_of
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Kernel, Member, Rescaled, Split
-from dslc.schedule.kernels import short
 from dslc.sizes import Size
 
 
@@ -48,7 +48,7 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made
     row_sizes = tuple(kernel.sizes[v] for v in kernel.rows)
     column_sizes = tuple(kernel.sizes[v] for v in kernel.columns)
     rows, columns = product(row_sizes), product(column_sizes)
-    whole = short(column_sizes)
+    whole = TARGET.holds(column_sizes)
     tile = tile_of(kernel)
     row_block, column_block = tile.rows, tile.columns
     blocks: dict[str, int | str] = {}

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from dslc.backends.triton.target import TARGET
 from dslc.backends.triton.text import HALF, name_of
 
 from dslc.ir import nodes as ir
 from dslc.ops.table import RECORDS
 from dslc.schedule.form import Kernel, Loop, Step, Tile, walked
-from dslc.schedule.kernels import short
 from dslc.schedule.recurrences import with_recurrences
 from dslc.schedule.split import split, sums_afterwards
 from dslc.sizes import Size, tidy
 
-#: words of tiles that a thread may hold: of its 255 registers, offsets, masks and what ends a sum take the others
-MOST_WORDS = 112
 #: the same for streams in 16 bits. Products of products have 16 rows in each warp: with more than two warps several
 #: hold the same rows, and only what is read is spread over all of them
 MOST_STREAMED = 176
@@ -48,7 +46,7 @@ def decided(steps: Sequence[Step], dtype: str, apart: Collection[ir.Node] = ()) 
         if isinstance(step, Kernel):
             tiled(step, dtype)
             count = programs(step, dtype)
-            step.split = split(step, count, name_of) if count is not None else None
+            step.split = split(step, count, name_of, TARGET) if count is not None else None
             if step.split is not None and step.split.second is not None:
                 step.split.first.tile = tile_for(step.split.first, dtype, part=True)
                 tiled(step.split.second, dtype)
@@ -125,12 +123,12 @@ def block_for(extent: Size, least: int, most: int) -> int:
     return most
 
 
-def warps_for(words: int, most: int = MOST_WORDS) -> int:
+def warps_for(words: int, most: int = TARGET.words) -> int:
     """The fewest warps of 32 threads whose threads hold no more of the tiles of a program, which have so many words.
 
     Two at least: a multiprocessor holds 32 programs and 64 warps.
     """
-    return next((w for w in (2, 4) if words <= most * 32 * w), 8)
+    return next((w for w in (2, 4) if words <= most * TARGET.lanes * w), 8)
 
 
 def widest_float(kernel: Kernel, dtype: str) -> str:
@@ -200,7 +198,7 @@ def warps_of_map(block: int, heavy: bool) -> int:
 
 def tile_of_rows(kernel: Kernel, dtype: str, part: bool) -> Tile:
     rows, columns = extents(kernel)
-    whole = short([kernel.sizes[v] for v in kernel.columns])
+    whole = TARGET.holds([kernel.sizes[v] for v in kernel.columns])
     column_block = power_of_two(columns) if whole and isinstance(columns, int) else long_block(rows)
     widest, live = widest_float(kernel, dtype), live_tiles(kernel, dtype)
     over = 0 if part or whole else live
@@ -220,7 +218,7 @@ def tile_of_rows(kernel: Kernel, dtype: str, part: bool) -> Tile:
 def live_tiles(kernel: Kernel, dtype: str) -> int:
     """How many values of the size of a tile a program reads or adds up, about as many as are alive; an f64 is two."""
     found = sum(words(s.dtype, dtype) for s in tiles_read(kernel))
-    if short([kernel.sizes[v] for v in kernel.columns]):
+    if TARGET.holds([kernel.sizes[v] for v in kernel.columns]):
         return found
     return found + sum(words(m.node.dtype, dtype) for m in kernel.members.values() if m.node.op is not None)
 

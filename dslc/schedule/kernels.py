@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep, plain_variable
 from dslc.passes.narrow import HALVES
 from dslc.passes.sides import contraction_sides, inner_order, is_contraction
-from dslc.passes.tiles import LONGEST_ROW, Ending, Roles, ending, read_roles, tile_roles, tiles_of
+from dslc.passes.tiles import Ending, Roles, ending, read_roles, tile_roles, tiles_of
 from dslc.schedule.form import Call, Dot, Kernel, Loop, Member, Step, View, all_reads
 from dslc.schedule.runs import runs_of
+from dslc.schedule.target import Target
 from dslc.sizes import Size
 
-#: how many accumulators a contraction kernel may have
-MOST_DOTS = 4
 
-
-def scheduled(roots: Sequence[ir.Tensor]) -> list[Step]:
+def scheduled(roots: Sequence[ir.Tensor], target: Target) -> list[Step]:
     """The steps that compute the roots, in order."""
-    grouping = Grouping({k: v for k, v in tiles_of(roots).items() if tile_roles(k) is not None})
+    grouping = Grouping(target, {k: v for k, v in tiles_of(roots).items() if tile_roles(k) is not None})
     grouping.add(ir.schedule(tuple(roots)))
     grouping.finish(set(roots))
     return grouping.steps
@@ -41,6 +39,7 @@ def round_at_once(kernel: Kernel) -> None:
 class Grouping:
     """Steps so far, and which of them computes a node."""
 
+    target: Target
     #: contractions that are never stored
     tiles: dict[ir.Node, Roles]
     steps: list[Step] = field(default_factory=list)
@@ -66,7 +65,7 @@ class Grouping:
                 case ir.Scan():
                     inner, _ = ir.inside(node)
                     self.where[node] = len(self.steps)
-                    self.steps.append(Loop(node, scan_steps(node, inner, self.tiles)))
+                    self.steps.append(Loop(node, scan_steps(self.target, node, inner, self.tiles)))
                 case _:
                     self.where[node] = len(self.steps)
                     self.steps.append(View(node) if isinstance(node, ir.Reshape | ir.Part) else Call(node))
@@ -119,7 +118,9 @@ class Grouping:
                 step.stored = [x for x in step.members if x in roots]  # type: ignore[misc]
                 if any(m.node.op in ("max", "min") for m in step.members.values()):
                     round_at_once(step)
-                if step.kind == "stream" or (step.kind == "rows" and not short([step.sizes[v] for v in step.columns])):
+                if step.kind == "stream" or (
+                    step.kind == "rows" and not self.target.holds([step.sizes[v] for v in step.columns])
+                ):
                     step.runs = runs_of(step)
 
     # ---- joining
@@ -141,7 +142,11 @@ class Grouping:
             if not isinstance(kernel, Kernel) or kernel.kind != "rows":
                 continue
             shared = any(s in reads for m in kernel.members.values() for s in ir.scalars(m.body))
-            if shared or self.meet(node, kernel) or (len(kernel.members) < MOST_DOTS and not short(node.reduced)):
+            if (
+                shared
+                or self.meet(node, kernel)
+                or (len(kernel.members) < self.target.accumulators and not self.target.holds(node.reduced))
+            ):
                 sizes = tuple(kernel.sizes[v] for v in (*kernel.rows, *kernel.columns))
                 if (*node.shape, *node.reduced) == sizes and len(node.shape) == len(kernel.rows):
                     if self.put(node, kernel, k, dict(enumerate((*kernel.rows, *kernel.columns)))):
@@ -157,7 +162,7 @@ class Grouping:
         """Put a contraction into a kernel with another one that shares a side with it, or is added to it."""
         for k in range(len(self.steps) - 1, last, -1):
             kernel = self.steps[k]
-            if isinstance(kernel, Kernel) and kernel.kind == "dot" and len(kernel.dots) < MOST_DOTS:
+            if isinstance(kernel, Kernel) and kernel.kind == "dot" and len(kernel.dots) < self.target.accumulators:
                 if dot_joined(node, kernel, self.added(node, kernel)):
                     self.where[node] = k
                     return True
@@ -187,7 +192,7 @@ class Grouping:
         if is_contraction(node):
             return False
         found = alignment(node, kernel) if mapping is None else mapping
-        if found is None or not fits(node, kernel, found):
+        if found is None or not fits(node, kernel, found, self.target):
             return False
         if node.op is not None and kernel.kind == "map":
             kept = tuple(found[v] for v in range(len(node.shape)))
@@ -211,9 +216,9 @@ def ancestors(node: ir.Node, arguments: dict[ir.Node, set[ir.Node]]) -> set[ir.N
     return found
 
 
-def scan_steps(scan: ir.Scan, inner: Sequence[ir.Node], tiles: dict[ir.Node, Roles]) -> list[Step]:
+def scan_steps(target: Target, scan: ir.Scan, inner: Sequence[ir.Node], tiles: dict[ir.Node, Roles]) -> list[Step]:
     """The steps of one pass through a scan."""
-    grouping = Grouping(tiles)
+    grouping = Grouping(target, tiles)
     grouping.add(inner)
     grouping.finish({*scan.carries, *scan.results})
     return grouping.steps
@@ -249,7 +254,7 @@ def alignment(node: ir.Comp, kernel: Kernel) -> dict[int, int] | None:
     return found
 
 
-def fits(node: ir.Comp, kernel: Kernel, mapping: dict[int, int]) -> bool:
+def fits(node: ir.Comp, kernel: Kernel, mapping: dict[int, int], target: Target) -> bool:
     """Does a node range over the rows, or over the full elements, of a kernel?"""
     kept = {mapping[v] for v in range(len(node.shape))}
     reduced = {mapping[len(node.shape) + k] for k in range(len(node.reduced))}
@@ -258,10 +263,10 @@ def fits(node: ir.Comp, kernel: Kernel, mapping: dict[int, int]) -> bool:
         case "map":
             if node.op is None:
                 return kept == everything
-            return kept | reduced == everything and bool(reduced) and short([kernel.sizes[v] for v in reduced])
+            return kept | reduced == everything and bool(reduced) and target.holds([kernel.sizes[v] for v in reduced])
         case "rows":
             if node.op is None:
-                return kept == rows or (kept == everything and short([kernel.sizes[v] for v in kernel.columns]))
+                return kept == rows or (kept == everything and target.holds([kernel.sizes[v] for v in kernel.columns]))
             return kept == rows and reduced == set(kernel.columns) and by_position(node, mapping, kernel)
         case "dot":
             return node.op is None and kept == everything
@@ -276,15 +281,6 @@ def by_position(node: ir.Comp, mapping: dict[int, int], kernel: Kernel) -> bool:
     if node.op not in ("argmax", "argmin"):
         return True
     return tuple(mapping[len(node.shape) + k] for k in range(len(node.reduced))) == kernel.columns
-
-
-def short(sizes: Iterable[Size]) -> bool:
-    count = 1
-    for size in sizes:
-        if not isinstance(size, int):
-            return False
-        count *= size
-    return count <= LONGEST_ROW
 
 
 # ---- kernels of one node -----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dslc.ir import nodes as ir
+from dslc.passes.tiles import LONGEST_ROW
 from dslc.schedule.form import (
     Call,
     Kernel,
@@ -76,9 +77,6 @@ class Kept:
 
 
 Home = Result | Slot | Stacked | Carry | Row | Kept
-
-#: a row has at most so many entries
-LONGEST_ROW = 4096
 
 
 @dataclass(eq=False)

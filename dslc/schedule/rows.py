@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dslc.ir import nodes as ir
 from dslc.ops.table import COSTLY
+from dslc.passes.tiles import LONGEST_ROW
 from dslc.passes.transform import Outputs, Transform, everything, with_body
-from dslc.schedule.plan import LONGEST_ROW
 from dslc.sizes import Size
 
 

@@ -16,38 +16,36 @@ from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
 from dslc.passes.narrow import HALVES
 from dslc.schedule.form import Afterwards, Kernel, Loop, Member, Split, all_reads
-from dslc.schedule.kernels import short
+from dslc.schedule.target import Target
 from dslc.sizes import Size
 
 #: into how many parts a sum is taken at most
 MOST_PARTS = 16
 #: with fewer parts than this, a second kernel costs more than it saves
 LEAST_PARTS = 4
-#: programs that keep a large GPU busy: it has some hundred multiprocessors
-BUSY = 256
 
 
-def parts_for(programs: int) -> int:
+def parts_for(programs: int, busy: int) -> int:
     """How many parts make enough programs of a few; 1 where there are enough.
 
-    >>> [parts_for(n) for n in (1, 16, 40, 128)]
+    >>> [parts_for(n, 256) for n in (1, 16, 40, 128)]
     [16, 16, 4, 1]
     """
     count = MOST_PARTS
-    while count > 1 and programs * count > BUSY:
+    while count > 1 and programs * count > busy:
         count //= 2
     return count if count >= LEAST_PARTS else 1
 
 
-def split(kernel: Kernel, programs: int, name: Callable[[ir.Node], str]) -> Split | None:
+def split(kernel: Kernel, programs: int, name: Callable[[ir.Node], str], target: Target) -> Split | None:
     """A kernel of so many programs in parts, if it reduces long axes and has enough of them to gain by it.
 
     `name` says what a member is called.
     """
-    count = parts_for(programs)
+    count = parts_for(programs, target.programs)
     reductions = {n: m for n, m in kernel.members.items() if m.node.op is not None}
     ranges = [d.inner for d in kernel.dots] if kernel.kind == "dot" else [kernel.columns]
-    if count == 1 or any(short([kernel.sizes[v] for v in variables]) for variables in ranges):
+    if count == 1 or any(target.holds([kernel.sizes[v] for v in variables]) for variables in ranges):
         return None
     if any(m.node.op not in ("sum", "max", "min") for m in reductions.values()):
         return None

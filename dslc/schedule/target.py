@@ -1,0 +1,33 @@
+"""Facts of a machine, which a schedule asks whether a fusion is worth it. None of them makes one legal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dslc.sizes import Size
+
+
+@dataclass(frozen=True)
+class Target:
+    """A machine whose programs have tiles."""
+
+    #: the longest row that a program holds as a whole
+    longest_row: int
+    #: how many sums the size of a tile it may have at a time
+    accumulators: int
+    #: how many programs keep the machine busy
+    programs: int
+    #: threads that run as one
+    lanes: int
+    #: words of tiles that a thread may hold beside offsets, masks and what ends a sum
+    words: int
+
+    def holds(self, sizes: Iterable[Size]) -> bool:
+        """Is a row of these sizes held as a whole? One of unknown length is not."""
+        count = 1
+        for size in sizes:
+            if not isinstance(size, int):
+                return False
+            count *= size
+        return count <= self.longest_row
