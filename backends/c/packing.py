@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from dslc.backends.c.text import factor
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Product, Region
-from dslc.schedule.plan import based
+from dslc.schedule.form import Product, Region, based
 from dslc.sizes import Size
 
 if TYPE_CHECKING:
