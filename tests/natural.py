@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from samples import load
 
@@ -18,7 +19,7 @@ from dslc.compiler import compile_text
 os.environ["TRITON_INTERPRET"] = "1"
 
 HEADER = re.compile(r"fn f\((?P<args>.*?)\) -> y: (?P<type>\[.*?\])(?P<where> where .*?)?:\n", re.DOTALL)
-BACKENDS = ("numpy", "triton")
+BACKENDS = ("numpy", "triton", pytest.param("c", marks=pytest.mark.wide(8)))
 
 
 def model_of(text: str) -> str:

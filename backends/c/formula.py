@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -329,6 +329,20 @@ class Formula:
 
 def _not_negative(size: Size) -> bool:
     return size >= 0 if isinstance(size, int) else surely_nonnegative(size)
+
+
+def vectorised(bodies: Iterable[ir.Scalar]) -> bool:
+    """May a loop over some formulas be one for `omp simd`?
+
+    Draws are loops of their own. And GCC 12 takes a loop away that is asked for vectors, has a known number of steps
+    and reads x[i * j + i], where i belongs to the loop around it.
+    """
+    scalars = [s for body in bodies for s in ir.scalars(body)]
+    return not any(isinstance(s, ir.Rand) or _multiplies_indices(s) for s in scalars)
+
+
+def _multiplies_indices(s: ir.Scalar) -> bool:
+    return isinstance(s, ir.Op) and s.name == "*" and not is_float(s.dtype) and all(map(ir.variables, s.args))
 
 
 def exact(s: ir.Scalar) -> TypeGuard[ir.Const]:

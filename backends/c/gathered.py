@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dslc.backends.c.formula import Formula
+from dslc.backends.c.formula import Formula, vectorised
 from dslc.backends.c.indices import LETTERS, index_wishes
 from dslc.backends.c.kernel import Kernel
 from dslc.backends.c.text import bare, factor, without_zeros
@@ -155,7 +155,7 @@ class GatheredText:
         lines: list[list[str]] = [[] for _ in range(2 + len(block) + across)]
         formula = Formula(kernel, names, levels, self.sizes, lines)
         formula.add([self.product.left])
-        text = formula.text(self.product.left)
+        text, simd = formula.text(self.product.left), vectorised([self.product.left])
         if self.product.left.dtype != node.dtype and kernel.types.of(self.product.left.dtype) != kernel.types.of(
             node.dtype
         ):
@@ -191,14 +191,15 @@ class GatheredText:
             low, high = "0", kernel.size(self.sizes[v])
             if start != "0":
                 low, high, place = start, f"{start} + {length}", f"{names[v]} - {start}"
-            if k == len(block) - 1 and not across:
+            if k == len(block) - 1 and not across and simd:
                 kernel.line("#pragma omp simd")
             kernel.open(f"for (long {names[v]} = {low}; {names[v]} < {high}; {names[v]}++) {{")
             for line in lines[2 + k]:
                 kernel.line(line)
         if across:
             c = names[rows]
-            kernel.line("#pragma omp simd")
+            if simd:
+                kernel.line("#pragma omp simd")
             kernel.open(f"for (long {c} = {begin}; {c} < {begin} + {run}; {c}++) {{")
             for line in lines[-1]:
                 kernel.line(line)
@@ -276,7 +277,7 @@ class GatheredText:
             kernel.line(line)
         for k, v in enumerate(order):
             low, high = ("begin", "end") if v == first else ("0", kernel.size(self.sizes[v]))
-            if k == len(order) - 1:
+            if k == len(order) - 1 and vectorised([product.right]):
                 kernel.line("#pragma omp simd")
             kernel.open(f"for (long {names[v]} = {low}; {names[v]} < {high}; {names[v]}++) {{")
             for line in lines[k + 1]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dslc.backends.c.formula import Formula
+from dslc.backends.c.formula import Formula, vectorised
 from dslc.backends.c.gathered import GatheredText
 from dslc.backends.c.indices import LETTERS, index_names
 from dslc.backends.c.kernel import Kernel
@@ -80,7 +80,7 @@ class RegionText:
             kernel.close()
 
     def simple(self, passes: list[Pass]) -> bool:
-        return not any(isinstance(s, ir.Rand) for p in passes for m in p.members for s in ir.scalars(m.body))
+        return vectorised(m.body for p in passes for m in p.members)
 
     def indices(self) -> None:
         """The indices of a row from its number."""
@@ -116,7 +116,8 @@ class RegionText:
             kernel.open(f"for (long {name} = 0; {name} < {kernel.size(size)}; {name}++) {{")
             for line in lines[1 + k]:
                 kernel.line(line)
-        kernel.line("#pragma omp simd")
+        if self.simple([p]):
+            kernel.line("#pragma omp simd")
         kernel.open(f"for (long {self.row} = {self.first}; {self.row} < {self.end}; {self.row}++) {{")
         for line in lines[-1]:
             kernel.line(line)

@@ -92,3 +92,20 @@ model m(x: f64[N, 8]) -> y: f64[N, 8]:
     module = compiled(tmp_path / "spec.dsl", backend="c")
     params, x = module.init(0), np.random.default_rng(0).normal(size=(65, 8))
     np.testing.assert_allclose(module.forward(params, x), (x * x + 1) @ params["B"].astype(np.float64), rtol=1e-12)
+
+
+@pytest.mark.parametrize("flags", ["-O1", "-O2", "-O2 -funswitch-loops"])
+def test_a_read_at_a_product_of_indices_is_not_taken_away(
+    flags: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GCC 12 drops a loop for vectors over j that reads x[i * j + i]."""
+    monkeypatch.setenv("DSLC_CFLAGS", f"{flags} -march=native -fopenmp-simd -fno-math-errno -ffp-contract=fast")
+    (tmp_path / "spec.dsl").write_text(
+        "model m(x: [9]) -> (y: [3, 4], d_x: [9]):\n    y[i: 3, j: 4] = x[i*j + i]\n    d_x = grad(sum(y^2) / 2, x)\n",
+        encoding="utf-8",
+    )
+    x = np.random.default_rng(0).normal(size=9)
+    found = compiled(tmp_path / "spec.dsl", backend="c", dtype="f64").forward({}, x)
+    i, j = np.arange(3)[:, None], np.arange(4)
+    np.testing.assert_allclose(found["y"], x[i * j + i], rtol=1e-12)
+    np.testing.assert_allclose(found["d_x"], np.bincount((i * j + i).ravel(), x[i * j + i].ravel(), 9), rtol=1e-12)
