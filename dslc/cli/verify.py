@@ -93,6 +93,7 @@ def verify(
 
     from dslc.cli.compiled import chosen, spec_errors
     from dslc.compiler import optimizer_of
+    from dslc.open_sizes import needed
     from dslc.run_errors import RunError
     from dslc.verification.backends import Loaded
     from dslc.verification.verify import choose_sizes, merged, ragged_sizes
@@ -104,7 +105,15 @@ def verify(
     # what is not finite is in the table; threads of a module warn whatever `numpy.errstate` says here
     context.with_resource(warnings.catch_warnings())
     warnings.simplefilter("ignore", RuntimeWarning)
+    fixed: dict[str, int] = {}
     try:
+        if wanted := needed(instance):  # modules are made for one length of these
+            found = choose_sizes(instance, train, sizes, seed)
+            fixed = {name: found[name] for name in wanted}
+            sizes = {name: length for name, length in sizes.items() if name not in fixed}
+            settings = {**settings, **fixed}
+            checked, instance, train = chosen(spec, settings, model)
+            optimizer = optimizer_of(checked, train)
         if ragged:
             drawn = ragged_sizes(instance, train, sizes, seed) or [choose_sizes(instance, train, sizes, seed)]
         else:
@@ -136,9 +145,10 @@ def verify(
         context.exit(1)
     compared = any(check.error is not None and check.backend in names for check in checks)
     good = all(check.ok for check in checks) and compared
+    told = [{**fixed, **each} for each in drawn]
     if as_json:
         rows = [one_row(check) for check in checks]
-        tried = drawn if ragged else drawn[0]
+        tried = told if ragged else told[0]
         click.echo(
             json.dumps(
                 {"version": JSON_VERSION, "ok": good, "sizes": tried, "seed": seed, "dtype": dtype, "checks": rows},
@@ -147,7 +157,7 @@ def verify(
         )
     else:
         show_checks(checks)
-        shown = "; ".join(", ".join(f"{name}={value}" for name, value in each.items()) for each in drawn)
+        shown = "; ".join(", ".join(f"{name}={value}" for name, value in each.items()) for each in told)
         click.echo(f"{spec}: {'ok' if good else 'FAILED'}{' at ' if shown else ''}{shown}, seed {seed}, in {dtype}")
     context.exit(0 if good else 1)
 

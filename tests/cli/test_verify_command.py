@@ -530,13 +530,43 @@ def test_a_guard_that_is_lost_is_found(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.point("20")
-def test_a_spec_of_which_no_module_was_compared_is_not_verified(tmp_path: Path) -> None:
+def test_a_spec_of_which_no_module_was_compared_is_not_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object) -> Loaded:
+        raise Unavailable("numpy is not installed")
+
     spec = tmp_path / "open.dsl"
     spec.write_text(
         "model m(x: f32[N, K]) -> y: [N, 3]:\n    y = dense(x, 3)\n\n"
         "train m(x):\n    minimize mean(m(x)^2)\n    using sgd(lr = 0.1)\n",
         encoding="utf-8",
     )
-    done = run(spec, "-b", "numpy")
-    assert done.exit_code == 1 and "expected a known size for the parameter" in done.stdout
     assert run(spec, "-b", "numpy", "--set", "K=4").exit_code == 0
+    monkeypatch.setitem(LOADERS, "numpy", missing)
+    done = run(spec, "-b", "numpy")
+    assert done.exit_code == 1 and "numpy is not installed" in done.stdout
+
+
+TABLE = """
+model table(x: f32[N, D], classes = 2) -> logits: [N, classes]:
+    logits = x |> dense(3) |> relu |> dense(classes)
+
+train table(x, label: i32[N] < classes):
+    minimize cross_entropy(table(x), label)
+    using sgd(lr = 1e-2)
+"""
+
+
+def test_open_sizes_of_parameters_are_drawn_as_well(tmp_path: Path) -> None:
+    """Modules are made for one length of them: all was skipped, and the spec said to have failed."""
+    spec = tmp_path / "table.dsl"
+    spec.write_text(TABLE)
+    for options in ((), ("--sizes", "D=4"), ("--ragged", "--sizes", "N=2")):
+        done = run(spec, "--json", *options)
+        told = json.loads(done.output)
+        assert done.exit_code == 0 and told["ok"], done.output
+        assert not [check for check in told["checks"] if check["check"] == "all"]
+        for sizes in told["sizes"] if "--ragged" in options else [told["sizes"]]:
+            assert sorted(sizes) == ["D", "N"]
+            assert "D=4" not in options or sizes["D"] == 4
