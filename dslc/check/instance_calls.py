@@ -10,7 +10,7 @@ from dslc.check.dependence import every_statement
 from dslc.check.frame import Frame
 from dslc.check.indices import Scope
 from dslc.check.positions import value_bound
-from dslc.check.program import CallFunction, Index, Instance, Tensor, UpdateState
+from dslc.check.program import CallFunction, Index, Instance, Read, Tensor, UpdateState
 from dslc.check.values import NOTHING, Shared, Val, lower, shared_layers
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
@@ -26,6 +26,7 @@ def apply_instance(
     """Call a layer or a typed function: find its instance, map it over free indices, name the results."""
     frame = scope.frame
     target = defined.node
+    assert isinstance(target, t.Fn | t.Layer)
     steps = scan_state.active_indices(frame)
     tensors: dict[str, Val] = {}
     scalars: list[tuple[t.Expr, Val]] = []
@@ -60,7 +61,12 @@ def apply_instance(
     for name, val in tensors.items():
         own = set(val.axes)
         lifted[name] = any(i not in own and i not in steps for i in val.free)
-        arguments[name] = materialise.materialise_over(scope, val, order if lifted[name] else (), bound[name][1], name)
+        # a name that means something else here goes with that of the call; a part of a tensor is named by that
+        other = name in frame.names and not isinstance(val.expr, Read)
+        called = f"{_called(frame, node, target, shared)}.{name}" if other else name
+        arguments[name] = materialise.materialise_over(
+            scope, val, order if lifted[name] else (), bound[name][1], called
+        )
     types = {
         name: signatures.ArgType(
             tensor.dtype, tensor.shape[len(order) if lifted[name] else 0 :],
@@ -159,6 +165,13 @@ def _bound_of(scope: Scope, tensor: Tensor, val: Val) -> Size | None:
     if tensor.below is not None or val.expr is None:
         return tensor.below
     return value_bound(scope.frame, val.expr)
+
+
+def _called(frame: Frame, node: t.Call, target: t.Fn | t.Layer, shared: Shared | None) -> str:
+    """What a call is called among values, whichever pass of a loop it is in."""
+    if shared is not None:
+        return shared.path.rpartition(".")[2]
+    return site_path(frame, node, target.name).partition(".")[0] if isinstance(target, t.Layer) else target.name
 
 
 def site_path(frame: Frame, node: t.Call, name: str) -> str:

@@ -89,7 +89,7 @@ def comment_above(text: str, start: str) -> str:
     [
         ("specs/mlp/mlp.dsl", "d_dense2_h = ", "gradient of dense.dsl:8 "),
         ("specs/mlp/mlp.dsl", "d_dense2_y = ", "gradient of mlp.dsl:5 "),
-        ("specs/convolution/cnn.dsl", "d_conv_block2_x = ", "gradient of pooling.dsl:55 "),
+        ("specs/convolution/cnn.dsl", "d_conv_block2_max_pool2d_x = ", "gradient of pooling.dsl:55 "),
         ("specs/convolution/cnn.dsl", "d_conv2d_y = ", "gradient of cnn.dsl:4 "),
         ("specs/convolution/cnn.dsl", 'grads["conv_block.conv2d.b"] = ', "gradient of convolution.dsl:87 "),
         ("specs/transformer/gpt.dsl", "d_dense_y = ", "gradient of attention.dsl:114 "),
@@ -179,7 +179,7 @@ def test_what_the_loss_needs_is_no_gradient() -> None:
 
 def test_a_step_calls_the_helpers_of_the_whole_sequence() -> None:
     text = text_of("specs/transformer/gpt.dsl").split("\ndef step(")[1].split("\ndef ")[0]
-    assert "feed_forward_x = dense_y * normal_cdf(dense_y)" in text
+    assert "feed_forward_dense2_x = dense_y * normal_cdf(dense_y)" in text
     assert "erfc(" not in text
 
 

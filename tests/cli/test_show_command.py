@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -181,3 +182,15 @@ def test_memory_shows_how_long_values_live(tmp_path: Path) -> None:
     assert kernels[-1].startswith(
         f"{len(shown(path, '--stage', 'fused', '-b', 'triton').splitlines()) - 1}: y [N, 512], a result"
     )
+
+
+def test_what_is_passed_on_is_not_called_as_the_input_of_the_model(tmp_path: Path) -> None:
+    """`x` of the second layer is not the `x` of the model: it was `x_before` in modules, and `x` in pictures."""
+    spec = tmp_path / "net.dsl"
+    spec.write_text(
+        "model net(x: f32[N, 4]) -> y: [N, 3]:\n    use last = dense(3)\n"
+        "    y = x |> dense(8) |> relu |> dense(8) |> tanh |> last\n"
+    )
+    shown = CliRunner().invoke(cli, ["show", str(spec), "--stage", "ir"], catch_exceptions=False).output
+    assert re.search(r"^dense2\.x\[.*relu", shown, re.MULTILINE), shown
+    assert re.search(r"^last\.x\[.*tanh", shown, re.MULTILINE), shown
