@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import add, is_one, mul
 from dslc.ir.rewrite import Change, Form, NotAffine, compose, keep
@@ -17,7 +18,9 @@ DEPTH = 6
 
 
 def op(name: str, *args: ir.Scalar) -> ir.Scalar:
-    return ir.op(name, args, args[0].dtype)
+    """An operation in the dtype of its first argument; what gives floats, as a logarithm, does so of whole numbers."""
+    whole = RECORDS[name].gives == "float" and not is_float(args[0].dtype)
+    return ir.op(name, args, "float" if whole else args[0].dtype)
 
 
 def negative(x: ir.Scalar) -> ir.Scalar:
