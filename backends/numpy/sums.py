@@ -151,8 +151,8 @@ class Sums(Body):
             whole = [ir.op("/", (product.above[0], product.below[0]), body.dtype), *whole[2:]]
         for factor in whole:
             text = self.scalar(factor)
-            if isinstance(factor, ir.Op) and factor.name == "^" and _is_two(factor.args[1]) and len(whole) == 1:
-                inner = factor.args[0]
+            squared = isinstance(factor, ir.Op) and factor.name == "^" and _is_two(factor.args[1]) and len(whole) == 1
+            if squared and (inner := ir.operands(factor)[0]) in self.done:  # else the square has a line of its own
                 base = self.done[inner]
                 base = self.named(inner, base) if isinstance(inner, ir.Op) else base
                 arrays += [base, base]
