@@ -17,6 +17,7 @@ from dslc.backends.c.text import Types
 from dslc.cost import BYTES, Cost, Counter, settle
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_lines, name_of
+from dslc.pipeline import GRADIENT
 from dslc.program import Entry
 from dslc.schedule.form import Call, Loop, Region, Step, based
 from dslc.schedule.group import scheduled
@@ -46,7 +47,8 @@ def entry_costs(entry: Entry, dtype: str, sizes: Mapping[str, int]) -> tuple[lis
         results = prepared(lowered.outputs)
         name_lines([*results.values()])
         steps = scheduled([*results.values()])
-        plan = planned(steps, results)
+        layers = {GRADIENT + q: len(loops) for q, loops in lowered.unit.layers.items()}
+        plan = planned(steps, results, apart=layers)
         return [*rows(steps, plan, Counter(BYTES[dtype]))], workspace(plan, dtype, sizes), packed
 
 

@@ -192,7 +192,7 @@ class FileText:
         entry = Entry(title, tuple(sizes.values()), (), tuple(fields.values()), tuple(reads), random,
                       tuple(given_results), tuple(writes), tuple(sizes), saved.way)  # fmt: skip
         steps = scheduled(list(roots.values()))
-        plan = planned(steps, roots, apart=[key for key, (_, own) in results.items() if own.layers])
+        plan = planned(steps, roots, apart={key: len(field.layers) for key, (_, field) in results.items()})
         text = EntryText(self.prefix, entry, steps, plan, self.types, self.names, results, access, sizes)
         text.saved, text.timed = tuple(memory.values()), self.timed
         text.checks = self.checks(

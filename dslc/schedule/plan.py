@@ -142,12 +142,12 @@ class Planner:
 
 
 def planned(
-    steps: list[Step], results: Mapping[str, ir.Node], kept: Collection[str] = (), apart: Collection[str] = ()
+    steps: list[Step], results: Mapping[str, ir.Node], kept: Collection[str] = (), apart: Mapping[str, int] = {}
 ) -> Plan:
     """Homes for all values of a schedule; `results` are what the caller gets, by name.
 
-    What an External with one of the names `kept` gives lies in memory of the caller of that name. The results `apart`
-    are arrays of layers, each somewhere else: only the loop over these layers writes them where they are wanted.
+    What an External with one of the names `kept` gives lies in memory of the caller of that name. `apart` tells in how
+    many loops each pass has an array of its own for a result, as layers have: such a result is not one piece of memory.
     """
     planner = Planner(Plan(), results)
     for node in _everything(steps, results):
@@ -158,7 +158,7 @@ def planned(
     wanted: dict[ir.Node, str] = {}
     for name, node in results.items():
         at = resolved(node)
-        if at in wanted or not _is_computed(at) or (name in apart and not _is_stacked(at)):
+        if at in wanted or not _is_computed(at) or not _has_place(at, apart.get(name, 0)):
             planner.plan.copies[name] = at
         else:
             wanted[at] = name
@@ -211,8 +211,9 @@ def _is_computed(node: ir.Node) -> bool:
     return isinstance(node, ir.Comp | ir.Scatter)
 
 
-def _is_stacked(node: ir.Node) -> bool:
-    return isinstance(node, ir.Part) and isinstance(node.of, ir.Scan)
+def _has_place(node: ir.Node, loops: int) -> bool:
+    """Can a value of so many loops of layers be written where it belongs? One that a loop stacks, pass by pass."""
+    return loops == 0 or (loops == 1 and isinstance(node, ir.Part) and isinstance(node.of, ir.Scan))
 
 
 def _everything(steps: list[Step], results: Mapping[str, ir.Node]) -> Iterable[ir.Node]:

@@ -55,6 +55,7 @@ def run(path: str, kind: str, library: str, threads: int, sizes: list[int], cach
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
         "TSAN_OPTIONS": "halt_on_error=1:report_signal_unsafe=0",
         "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONMALLOC": "malloc",  # tables of pointers stand in memory of Python
     }
     done = subprocess.run(
         [sys.executable, "-c", CALLS, path, str(threads), *map(str, sizes)],
