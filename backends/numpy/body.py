@@ -29,6 +29,7 @@ from dslc.backends.numpy.text import (
 from dslc.backends.numpy.views import padded, slice_code, sliding
 from dslc.backends.record import CannotLower
 
+from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import is_zero
 from dslc.passes.products import variables
@@ -81,6 +82,24 @@ def exact_quotient(above: str, below: str) -> str:
         return ""
     exact = Fraction(quotient) * Fraction(float(below)) == Fraction(float(above))
     return constant(ir.Const(quotient, "f64")) if exact else ""
+
+
+def _number(s: ir.Scalar) -> float | None:
+    return s.value if isinstance(s, ir.Const) and is_float(s.dtype) else None
+
+
+def root(value: float) -> Text | None:
+    """A number that is the root of a whole number, or one over it, as that.
+
+    >>> root(5.656854249492381).code, root(0.17677669529663687).code, root(0.25)
+    ('math.sqrt(32)', '1 / math.sqrt(32)', None)
+    """
+    for number, before, level in ((value, "", ATOM), (1 / value if value else 0, "1 / ", TIMES)):
+        square = round(number * number) if 1 < number < 1000 else 0
+        whole = isinstance(value, float) and math.isqrt(square) ** 2 != square
+        if whole and value == (1 / math.sqrt(square) if before else math.sqrt(square)):
+            return Text(f"{before}math.sqrt({square})", (), level)
+    return None
 
 
 def inverse(code: str) -> str:
@@ -159,7 +178,7 @@ class Body:
             case ir.Const():
                 if isinstance(s.value, int | float) and s.value < 0:
                     return Text(constant(ir.const(-s.value, s.dtype)), ()).negative
-                return Text(constant(s), ())
+                return root(s.value) or Text(constant(s), ())
             case ir.SizeOf():
                 code = float_code(s.size) if s.dtype == "float" else size_code(s.size)
                 return Text(code, (), ATOM if re.fullmatch(r"\w+", code) else PLUS)
@@ -185,7 +204,9 @@ class Body:
         if s.name == "/" and isinstance(s.args[1], ir.SizeOf) and args[0].mean is not None:
             size, code = args[0].mean
             if size == s.args[1].size:
-                return Text(code, args[0].axes)
+                other = args[0].positive
+                positive = None if other is None or other.mean is None else Text(other.mean[1], other.axes)
+                return Text(code, args[0].axes, positive=positive)
         if s.name == "+" and (joined := self.joined(s)) is not None:
             return joined
         parts, axes = self.align(args)
@@ -221,7 +242,8 @@ class Body:
         if s.name not in FUNCTIONS:
             raise CannotLower(f"`{s.name}`", ir.comp((), s))
         name = low.helper(FUNCTIONS[s.name])
-        return Text(f"{name}({', '.join(p.code for p in parts)})", axes)
+        condition = parts[0] if s.name == "select" and [_number(x) for x in s.args[1:]] == [1, 0] else None
+        return Text(f"{name}({', '.join(p.code for p in parts)})", axes, condition=condition)
 
     def infix(self, name: str, parts: list[Text], axes: tuple[int, ...]) -> Text:
         """An operation between its operands; a minus goes where it is least in the way."""
@@ -230,6 +252,12 @@ class Body:
             name, right = "-" if name == "+" else "+", right.positive
         elif name == "+" and (taken_away := left.positive) is not None:
             name, left, right = "-", right, taken_away
+        if (
+            name == "*" and left.axes and right.condition is not None
+        ):  # of floats, which True and False leave as they are
+            right = right.condition
+        elif name == "*" and right.axes and left.condition is not None:
+            left = left.condition
         symbol, level = INFIX[name]
         if name == "/" and (quotient := exact_quotient(left.code, right.code)):
             return Text(quotient, ())
@@ -237,6 +265,8 @@ class Body:
             name, left, right = "/", right, Text(divisor, ())
             symbol, level = INFIX[name]
         positive = None
+        if name == "-" and left.positive is not None:  # two terms with a minus
+            positive = self.infix("+", [left.positive, right], axes)
         if name in ("*", "/") and (left.positive is None) != (right.positive is None):
             positive = self.infix(name, [left.positive or left, right.positive or right], axes)
         first = left.at(level + 1 if level == COMPARE else level)
@@ -310,7 +340,7 @@ class Body:
         if numbers != sorted(set(numbers)) or sizes != list(node.shape):
             return None
         text = self.lowering.comp(node)
-        return Text(text.code, tuple(numbers[a] for a in text.axes), text.level, mean=text.mean)
+        return text.over(dict(enumerate(numbers)))
 
     def view(self, s: ir.Read, base: str) -> Text | None:
         """A read at affine places of distinct variables: slices, shifts and windows of the array."""

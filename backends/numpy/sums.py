@@ -85,7 +85,9 @@ class Sums(Body):
         code, axes = text.raw or (text.code, text.axes)
         places = [out.index(a) for a in axes]
         if places == sorted(places):
-            return Text(code, tuple(places), text.level if text.raw is None else text.raw_level, mean=text.mean)
+            if text.raw is None:
+                return text.over({a: out.index(a) for a in text.axes})
+            return Text(code, tuple(places), text.raw_level, mean=text.mean)
         wanted = sorted(places)
         turn = transposition(places, wanted)
         return Text(atom_code(code) + turn, tuple(wanted), ATOM, (code, tuple(places)))
@@ -198,6 +200,12 @@ class Sums(Body):
         batch = sorted(common - summed)
         rows = [x for x in a.axes if x not in common]
         columns = [x for x in b.axes if x not in common]
+        if len(contracted) == 1 and batch and not (rows and columns):
+            wide, narrow = (a, b) if rows else (b, a)
+            in_place = [*batch, *(rows or columns), *contracted] == [*wide.axes]  # a stack of matrices as it lies there
+            if wide.raw is None and not in_place and wide.axes[-1] == narrow.axes[-1] == contracted[0]:
+                narrow = self.lowering.expand(narrow, wide.axes)
+                return Text(f"np.vecdot({wide.code}, {narrow.code})", wide.axes[:-1])
         if contracted and (rows or columns):
             return self.matmul(a, b, batch, rows, columns, contracted)
         if len(contracted) == 1 and a.axes == b.axes and a.axes[-1] == contracted[0]:
@@ -214,7 +222,8 @@ class Sums(Body):
         rest = [x for x in order if x not in axes]
         where = sorted(order.index(x) for x in axes)
         given, size = f"({code}{_axes(where, len(order))})", tidy(math.prod(self.sizes[x] for x in axes))
-        return replace(self.arranged(f"np.sum{given}", rest), mean=(size, f"np.mean{given}"))
+        positive = None if text.positive is None else self.presum(text.positive, axes)
+        return replace(self.arranged(f"np.sum{given}", rest), mean=(size, f"np.mean{given}"), positive=positive)
 
     def matmul(self, a: Text, b: Text, batch: list[int], rows: list[int], columns: list[int], inner: list[int]) -> Text:
         if columns and (not rows or min(map(self.rank, columns)) < min(map(self.rank, rows))):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dslc.backends.numpy.names import argument
@@ -40,6 +40,8 @@ class Text:
     mean: tuple[Size, str] | None = None
     #: the same array without the minus that the code begins with, or that a factor has
     positive: Text | None = None
+    #: the condition of which the code makes 1 and 0
+    condition: Text | None = None
 
     def at(self, level: int) -> str:
         return self.code if self.level >= level else f"({self.code})"
@@ -48,6 +50,11 @@ class Text:
     def negative(self) -> Text:
         """The array with the other sign."""
         return self.positive or Text(f"-{self.at(UNARY)}", self.axes, UNARY, positive=self)
+
+    def over(self, variables: Mapping[int, int]) -> Text:
+        """The same array over other variables, whose order is the same."""
+        positive = None if self.positive is None else self.positive.over(variables)
+        return Text(self.code, tuple(variables[a] for a in self.axes), self.level, mean=self.mean, positive=positive)
 
 
 #: the size of an axis, or the sizes of several that are one

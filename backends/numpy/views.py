@@ -50,15 +50,19 @@ def sliding(s: ir.Read, sizes: Sequence[Size], base: str, fill: str | None) -> t
             return None
         # a convolution and its gradient share windows: the longer variable goes along the array
         (long, step), *short = sorted(place.terms, key=lambda t: (-estimate(sizes[t[0]]), -estimate(t[1])))
-        if not isinstance(step, int) or step < 1 or place.offset > 0:
+        if not isinstance(step, int) or step < 1:
             return None
-        before = -place.offset
+        lowest: Size = place.offset
         span: Size = 1
         for n, apart in short:
-            if not isinstance(apart, int) or apart < 1:
+            if not isinstance(apart, int) or apart == 0:
                 return None
-            span = tidy(span + apart * (sizes[n] - 1))
+            reach = tidy(abs(apart) * (sizes[n] - 1))
+            span, lowest = tidy(span + reach), lowest if apart > 0 else tidy(lowest - reach)
             inner[n] = axis, span, apart
+        if not isinstance(lowest, int) or lowest > 0:
+            return None
+        before = -lowest
         found = missing(size + before - span, step, sizes[long])
         if found is None or ((before or found) and fill is None):
             return None
@@ -72,7 +76,7 @@ def sliding(s: ir.Read, sizes: Sequence[Size], base: str, fill: str | None) -> t
     if len(inner) > 1:
         widths, axes = f"({widths})", f"({axes})"
     code = f"sliding_window_view({code}, {widths}, {axes})"
-    parts = [f"::{k}" if k > 1 else ":" for k in (*steps, *(apart for _, _, apart in inner.values()))]
+    parts = [f"::{k}" if k != 1 else ":" for k in (*steps, *(apart for _, _, apart in inner.values()))]
     while parts and parts[-1] == ":":
         parts.pop()
     code += f"[{', '.join(parts)}]" if parts else ""
