@@ -12,7 +12,7 @@ resulting polynomial be negative. Where that fails, `e < 0` and all that is know
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -90,6 +90,16 @@ def estimate(size: Size, unknown: int = 64) -> float:
     65.0
     """
     return float(size) if isinstance(size, int) else float(size.subs(dict.fromkeys(size.free_symbols, unknown)))
+
+
+def at_most(limit: int, sizes: Sequence[Size]) -> bool:
+    """Is a product of sizes known, and no larger than that?
+
+    >>> at_most(12, (3, 4)), at_most(12, (3, symbol("N")))
+    (True, False)
+    """
+    known = [size for size in sizes if isinstance(size, int)]
+    return len(known) == len(sizes) and math.prod(known) <= limit
 
 
 def floor_div(a: Size, b: Size) -> Size:

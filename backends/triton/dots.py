@@ -9,12 +9,11 @@ from dslc.backends.triton.kernels import (
     Along,
     KernelText,
     count_text,
+    finish,
     index_line,
-    keep_value,
     new_body,
     output_pointers,
     ragged,
-    store,
     wide,
     wish_of,
 )  # fmt: skip
@@ -53,10 +52,7 @@ def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made:
         if made is not None:
             store_part(body, made, member, Text(names[member.node], (0, 2)))
             continue
-        text = Text(names[node], (0, 2)) if node in names else keep_value(body, member.node, body.scalar(member.body))
-        body.values[node] = text
-        if node in kernel.stored:
-            store(body, member, text)
+        finish(body, kernel, member, Text(names[member.node], (0, 2)) if node in names else body.scalar(member.body))
     outputs: list[ir.Tensor] = list(made.parts.values()) if made else list(kernel.stored)
     spans = list(kernel.members)
     wish = "_".join(dict.fromkeys(name_of(n) for n in spans)) + "_parts" if made else wish_of(kernel) + "_dot"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dslc.backends.triton.dots import dot_kernel
 from dslc.backends.triton.frame import RESERVED
 from dslc.backends.triton.kernels import KernelText, map_kernel
+from dslc.backends.triton.linear import linear_kernel
 from dslc.backends.triton.loops import Stack, run_loop, stack_of, starts
 from dslc.backends.triton.matrices import external_kernel
 from dslc.backends.triton.others import along_kernel, results_of
@@ -133,7 +134,8 @@ class Host:
                 case Loop():
                     run_loop(self, step)
                 case Recurrence():
-                    self.launch(recurrence_kernel(step, self.registry.dtype, self.depths))
+                    written = recurrence_kernel if step.linear is None else linear_kernel
+                    self.launch(written(step, self.registry.dtype, self.depths))
                     self.parts[step.scan] = [self.names.get(x, "") for group in results(step.scan) for x in group]
                 case Call():
                     self.call(step.node)

@@ -169,6 +169,14 @@ def store(body: Body, member: Member, value: Text) -> None:
     body.line(f"tl.store({place}, {parts[1].code}{guard})")
 
 
+def finish(body: Body, kernel: Kernel, member: Member, text: Text) -> Text:
+    """The value of a member, for others and for memory."""
+    body.values[member.node] = text = keep_value(body, member.node, text)
+    if member.node in kernel.stored:
+        store(body, member, text)
+    return text
+
+
 def keep_value(body: Body, node: ir.Comp, text: Text) -> Text:
     """A value that others read gets a name."""
     text = body.exact(text, node.dtype)
@@ -201,11 +209,8 @@ def map_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
         grid = [along["BLOCK"].count(block)]
     else:
         body.axes = [Axis(0, "0", kernel.rows, sizes, 0, False, True)]
-    for node, member in kernel.members.items():
-        text = keep_value(body, member.node, body.scalar(member.body))
-        body.values[node] = text
-        if node in kernel.stored:
-            store(body, member, text)
+    for member in kernel.members.values():
+        finish(body, kernel, member, body.scalar(member.body))
     divides = wide(sizes) and any("//" in line or "%" in line for line in body.scopes[0].lines)  # 64 bits: a subroutine
     warps = warps_of_map(tile.rows, True) if divides else tile.warps
     outputs, spans = list(kernel.stored), list(kernel.members)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dslc.backends.triton.body import Axis, Body
-from dslc.backends.triton.frame import Layers
-from dslc.backends.triton.kernels import KernelText, count_text, index_line, ragged, store, wide
+from dslc.backends.triton.kernels import KernelText, count_text, ragged, store
+from dslc.backends.triton.recurrence import begun, loaded, placed, steps_of
 from dslc.backends.triton.text import ATOM, Text, aligned, name_of, size_code, word
 from dslc.backends.triton.tiles import block_for, product
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Affine, Linear, Member
+from dslc.schedule.form import Affine, Linear, Member, Recurrence
 from dslc.schedule.recurrences import is_one
 
 STEPS, ROWS = 0, 1
@@ -114,30 +114,18 @@ class Writer:
 
 def step_of(scan: ir.Scan, place: int) -> ir.Step:
     """The node that stands for a carried value inside a scan."""
-    for x in ir.inside(scan)[0]:
-        if isinstance(x, ir.Step) and x.kind == "carry" and x.scan == scan.number and x.place == place:
-            return x
-    raise AssertionError("a carried value that is read, but not there")
+    return next(x for x in steps_of(scan) if x.kind == "carry" and x.place == place)
 
 
-def linear_kernel(
-    scan: ir.Scan, form: Linear, members: Mapping[ir.Node, Member], dtype: str, layered: Mapping[ir.Node, int],
-    stacks: list[ir.Tensor], lasts: Mapping[int, ir.Tensor],
-) -> KernelText:  # fmt: skip
-    """The kernel of a linear recurrence; it stores stacked results and the last state of some carried values."""
-    shape = scan.carries[0].shape
-    rank = len(shape)
-    body = Body(dtype, next(iter(members), scan), layers=Layers(dict(layered)))
+def linear_kernel(step: Recurrence, dtype: str, layered: Mapping[ir.Node, int]) -> KernelText:
+    """The kernel of a linear recurrence: blocks of steps at a time."""
+    scan, members, form = step.scan, step.members, step.linear
+    assert form is not None
     formulas = [x for f in form.forms for x in (*f.coefficients.values(), f.shift) if x is not None]
-    body.count([*formulas, *(m.body for n, m in members.items() if n not in scan.carries)])
-    steps = [x for x in ir.inside(scan)[0] if isinstance(x, ir.Step) and x.scan == scan.number]
-    for m in members.values():
-        for s in ir.scalars(m.body):
-            if isinstance(s, ir.Read) and s.tensor not in members and not isinstance(s.tensor, ir.Step):
-                body.pointer(s.tensor)
-    starts = [body.pointer(x) for x in scan.starts]
-    for x in (*stacks, *lasts.values()):
-        body.pointer(x)
+    formulas += (m.body for n, m in members.items() if n not in scan.carries)
+    body, stacks, lasts = begun(step, dtype, layered, formulas)
+    shape = scan.carries[0].shape
+    own = tuple(range(len(shape)))
     extent, length = product(shape), body.size(scan.length)
     # float64 takes twice the registers, so its programs have half as many rows
     block, most = block_for(extent, 16, 16 if dtype == "f64" else 32), 32
@@ -147,18 +135,11 @@ def linear_kernel(
         else f"min({most}, triton.next_power_of_2({size_code(scan.length)}))"
     )
     counter = body.fresh(ir.counter_of(scan))
-    rows = Axis(ROWS, body.fresh("i"), tuple(range(rank)), shape, 0, ragged(extent, block))
-    body.axes = [Axis(STEPS, counter, (rank,), (scan.length,), 1, ragged(scan.length, steps_block)), rows]
+    rows = Axis(ROWS, body.fresh("i"), own, shape, 0, ragged(extent, block))
+    body.axes = [Axis(STEPS, counter, (len(shape),), (scan.length,), 1, ragged(scan.length, steps_block)), rows]
     body.counters.axes = (STEPS,)
-    body.line(index_line(rows.name, "tl.program_id(0)", "BLOCK", wide((*shape, scan.length))))
-    offset, _ = body.offset([ir.plain(v) for v in range(rank)], shape)
-    mask = body.mask(ROWS)
-    guard = "" if mask is None else f", mask={mask.code}, other=0.0"
     writer = Writer(scan, form, members, body)
-    for k, start in enumerate(starts):
-        name = body.fresh(word(next((x.name for x in steps if x.kind == "carry" and x.place == k), "") or "carry"))
-        body.line(f"{name} = tl.load({start} + {offset.code}{guard}){body.upcast(scan.starts[k])}")
-        writer.carries.append(name)
+    writer.carries = loaded(step, body, rows, (*shape, scan.length))
     first = body.fresh("start")
     body.open(f"for {first} in range(0, {length}, BLOCK_STEPS):")
     if scan.reverse:  # blocks from the end; the last one of them is filled up with steps that change nothing
@@ -166,7 +147,7 @@ def linear_kernel(
         body.line(f"{counter} = {end} - {first} + tl.arange(0, BLOCK_STEPS)")
     else:
         body.line(f"{counter} = {first} + tl.arange(0, BLOCK_STEPS)")
-    for x in steps:
+    for x in steps_of(scan):
         if x.kind == "number":
             body.counters.counted[x] = counter
         else:
@@ -179,19 +160,18 @@ def linear_kernel(
         else:
             body.formulas.lazy[node] = m.body
     for stack, result in zip(stacks, scan.results, strict=True):
-        place = Member(stack, (rank, *range(rank)), (), ir.const(0, "i64"))  # type: ignore[arg-type]
         value = body.scalar(ir.whole(result))
         if value.axes != (STEPS, ROWS):
             value = aligned([value, Text("", (STEPS, ROWS))])[0][0]
             value = Text(f"tl.broadcast_to({value.code}, {TILE})", (STEPS, ROWS), ATOM, 1)
-        store(body, place, value)
+        store(body, placed(stack, (len(shape), *own)), value)
     last = "0" if scan.reverse else "BLOCK_STEPS - 1"
     for k, carry in enumerate(writer.carries):
         chosen = f"tl.where((tl.arange(0, BLOCK_STEPS) == {last})[:, None], {writer.after[k].code}, 0.0)"
         body.line(f"{carry} = tl.sum({chosen}, axis=0)")
     body.close()
-    for k, x in lasts.items():
-        store(body, Member(x, tuple(range(rank)), (), ir.const(0, "i64")), Text(writer.carries[k], (ROWS,)))  # type: ignore[arg-type]
+    for k, tensor in lasts.items():
+        store(body, placed(tensor, own), Text(writer.carries[k], (ROWS,)))
     wish = "_".join(dict.fromkeys(word(c) for c in writer.carries)) + "_linear"
     blocks: dict[str, int | str] = {"BLOCK_STEPS": steps_block, "BLOCK": block}
     outputs = [*stacks, *lasts.values()]

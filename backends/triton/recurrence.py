@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dslc.backends.triton.body import Axis, Body
 from dslc.backends.triton.frame import Layers
 from dslc.backends.triton.kernels import KernelText, count_text, index_line, keep_value, ragged, store, wide
-from dslc.backends.triton.linear import linear_kernel
 from dslc.backends.triton.text import Text, name_of, word
 from dslc.backends.triton.tiles import block_for, product
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Member, Recurrence
+from dslc.sizes import Size
 
 
 def results(scan: ir.Scan) -> tuple[list[ir.Tensor], list[ir.Tensor]]:
@@ -28,46 +28,68 @@ def results(scan: ir.Scan) -> tuple[list[ir.Tensor], list[ir.Tensor]]:
     return stacks, lasts
 
 
-def recurrence_kernel(step: Recurrence, dtype: str, layered: Mapping[ir.Node, int]) -> KernelText:
-    """The kernel of a scan; of the last state it stores the values that are read."""
+def begun(
+    step: Recurrence, dtype: str, layered: Mapping[ir.Node, int], bodies: Sequence[ir.Scalar]
+) -> tuple[Body, list[ir.Tensor], dict[int, ir.Tensor]]:
+    """A kernel that has its pointers: to what is read, stacked results, and those last values that are read."""
     scan, members = step.scan, step.members
     stacks, lasts = results(scan)
-    wanted = [k for k in range(len(lasts)) if len(stacks) + k in step.read]
-    if step.linear is not None:
-        return linear_kernel(scan, step.linear, members, dtype, layered, stacks, {k: lasts[k] for k in wanted})
-    shape = scan.carries[0].shape
-    rank = len(shape)
-    body = Body(dtype, next(iter(members)), layers=Layers(dict(layered)))
-    body.count([m.body for m in members.values()])
-    steps = [x for x in ir.inside(scan)[0] if isinstance(x, ir.Step) and x.scan == scan.number]
+    wanted = {k: x for k, x in enumerate(lasts) if len(stacks) + k in step.read}
+    body = Body(dtype, next(iter(members), scan), layers=Layers(dict(layered)))
+    body.count(bodies)
     for m in members.values():
         for s in ir.scalars(m.body):
             if isinstance(s, ir.Read) and s.tensor not in members and not isinstance(s.tensor, ir.Step):
                 body.pointer(s.tensor)
-    starts = [body.pointer(x) for x in scan.starts]
-    for x in (*stacks, *(lasts[k] for k in wanted)):
+    for x in (*scan.starts, *stacks, *wanted.values()):
         body.pointer(x)
+    return body, stacks, wanted
+
+
+def loaded(step: Recurrence, body: Body, axis: Axis, sizes: Sequence[Size]) -> list[str]:
+    """The lines that say which elements of the state a program has, and load them; their names."""
+    scan = step.scan
+    body.line(index_line(axis.name, "tl.program_id(0)", "BLOCK", wide(sizes)))
+    offset, _ = body.offset([ir.plain(v) for v in axis.variables], axis.sizes)
+    mask = body.mask(axis.number)
+    guard = "" if mask is None else f", mask={mask.code}, other=0.0"
+    names = {x.place: x.name for x in steps_of(scan) if x.kind == "carry"}
+    carries = []
+    for k, start in enumerate(scan.starts):
+        carries.append(body.fresh(word(names.get(k, "") or "carry")))
+        body.line(f"{carries[k]} = tl.load({body.pointer(start)} + {offset.code}{guard}){body.upcast(start)}")
+    return carries
+
+
+def steps_of(scan: ir.Scan) -> list[ir.Step]:
+    """What a scan counts and carries, as the formulas inside of it read that."""
+    return [x for x in ir.inside(scan)[0] if isinstance(x, ir.Step) and x.scan == scan.number]
+
+
+def placed(tensor: ir.Tensor, axes: tuple[int, ...]) -> Member:
+    """A place for a value at some variables of the kernel."""
+    return Member(tensor, axes, (), ir.const(0, "i64"))  # type: ignore[arg-type]
+
+
+def recurrence_kernel(step: Recurrence, dtype: str, layered: Mapping[ir.Node, int]) -> KernelText:
+    """The kernel of a scan, step by step."""
+    scan, members = step.scan, step.members
+    body, stacks, lasts = begun(step, dtype, layered, [m.body for m in members.values()])
+    shape = scan.carries[0].shape
+    own = tuple(range(len(shape)))
     extent = product(shape)
     block = block_for(extent, 16, 256)
     counter = body.fresh(ir.counter_of(scan))
     # the step is a variable of its own, so that stacked results are stored at it
-    axis = Axis(0, body.fresh("i"), tuple(range(rank)), shape, 0, ragged(extent, block))
-    body.axes = [axis, Axis(-1, counter, (rank,), (scan.length,), 1, False, True)]
-    body.line(index_line(axis.name, "tl.program_id(0)", "BLOCK", wide(shape)))
-    offset, _ = body.offset([ir.plain(v) for v in range(rank)], shape)
-    mask = body.mask(0)
-    guard = "" if mask is None else f", mask={mask.code}, other=0.0"
-    carries = []
-    for k, start in enumerate(starts):
-        name = body.fresh(word(next((x.name for x in steps if x.kind == "carry" and x.place == k), "") or "carry"))
-        body.line(f"{name} = tl.load({start} + {offset.code}{guard}){body.upcast(scan.starts[k])}")
-        carries.append(name)
+    axis = Axis(0, body.fresh("i"), own, shape, 0, ragged(extent, block))
+    body.axes = [axis, Axis(-1, counter, (len(shape),), (scan.length,), 1, False, True)]
+    carries = loaded(step, body, axis, shape)
     length = body.size(scan.length)
     round_ = body.fresh("step") if scan.reverse else counter
     body.open(f"for {round_} in range(0, {length}):")
     if scan.reverse:
         body.line(f"{counter} = {length} - 1 - {round_}")
-    for x in steps:
+    for x in steps_of(scan):
         if x.kind == "number":
             body.counters.counted[x] = counter
         else:
@@ -75,8 +97,7 @@ def recurrence_kernel(step: Recurrence, dtype: str, layered: Mapping[ir.Node, in
     for node, m in members.items():
         body.values[node] = keep_value(body, m.node, body.scalar(m.body))
     for stack, result in zip(stacks, scan.results, strict=True):
-        place = Member(stack, (rank, *range(rank)), (), ir.const(0, "i64"))  # type: ignore[arg-type]
-        store(body, place, body.values[result])
+        store(body, placed(stack, (len(shape), *own)), body.values[result])
     nexts = [body.values[c].code for c in scan.carries]
     fresh = [
         body.named(f"{c}_next", Text(n, (0,), depth=1)).code if n in carries else n
@@ -85,11 +106,8 @@ def recurrence_kernel(step: Recurrence, dtype: str, layered: Mapping[ir.Node, in
     for carry, new in zip(carries, fresh, strict=True):
         body.line(f"{carry} = {new}")
     body.close()
-    for k in wanted:
-        last = Member(lasts[k], tuple(range(rank)), (), ir.const(0, "i64"))  # type: ignore[arg-type]
-        store(body, last, Text(carries[k], (0,)))
+    for k, last in lasts.items():
+        store(body, placed(last, own), Text(carries[k], (0,)))
     grid = [count_text(extent, block)]
     wish = "_".join(dict.fromkeys(word(c) for c in carries)) + "_scan"
-    return KernelText(
-        wish, body, {"BLOCK": block}, grid, 4, 1, [*stacks, *(lasts[k] for k in wanted)], [scan, *members]
-    )
+    return KernelText(wish, body, {"BLOCK": block}, grid, 4, 1, [*stacks, *lasts.values()], [scan, *members])

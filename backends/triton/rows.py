@@ -11,6 +11,7 @@ from dslc.backends.triton.kernels import (
     Along,
     KernelText,
     count_text,
+    finish,
     index_line,
     keep_value,
     new_body,
@@ -127,10 +128,7 @@ def one_block(body: Body, kernel: Kernel, member: Member, axis: Axis) -> None:
     if node.op is not None:
         tile = masked_tile(body, node, member, text, axis, kernel)
         text = reduced(body, node, tile, axis)
-    text = keep_value(body, node, text)
-    body.values[node] = text
-    if node in kernel.stored:
-        store(body, member, text)
+    finish(body, kernel, member, text)
 
 
 def looped(body: Body, kernel: Kernel, axis: Axis, columns: Size) -> None:
@@ -138,10 +136,7 @@ def looped(body: Body, kernel: Kernel, axis: Axis, columns: Size) -> None:
     for run in kernel.runs:
         if not run.over_columns:
             for member in run.members:
-                text = keep_value(body, member.node, body.scalar(member.body))
-                body.values[member.node] = text
-                if member.node in kernel.stored:
-                    store(body, member, text)
+                finish(body, kernel, member, body.scalar(member.body))
             continue
         found = one_pass(body, kernel, run.members, axis, f"0, {body.size(columns)}", run.rescaled)
         for m in run.members:
@@ -191,10 +186,7 @@ def one_pass(
     for m in members:
         text = body.scalar(m.body)
         if m.node.op is None:
-            text = keep_value(body, m.node, text)
-            body.values[m.node] = text
-            if m.node in kernel.stored:
-                store(body, m, text)
+            finish(body, kernel, m, text)
             continue
         if m.node in by_row:
             (name,) = totals[m.node]

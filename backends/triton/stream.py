@@ -11,11 +11,10 @@ from dslc.backends.triton.kernels import (
     Along,
     KernelText,
     count_text,
-    keep_value,
+    finish,
     new_body,
     output_pointers,
     ragged,
-    store,
     wish_of,
 )  # fmt: skip
 from dslc.backends.triton.reduce import bounded_tile, neutral, reduced, taken_in, vanishes
@@ -100,7 +99,7 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
             one_pass(stream, run.members, run.rescaled, size_code(columns))
             continue
         for m in run.members:
-            finish(stream, m, body.scalar(m.body))
+            finish(body, kernel, m, body.scalar(m.body))
     return KernelText(
         wish_of(kernel) + "_stream",
         body,
@@ -118,13 +117,6 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
             "BLOCK_COLUMNS": Along(columns, column_axis.ragged),
         },
     )
-
-
-def finish(stream: Streaming, m: Member, text: Text) -> None:
-    text = keep_value(stream.body, m.node, text)
-    stream.body.values[m.node] = text
-    if m.node in stream.kernel.stored:
-        store(stream.body, m, text)
 
 
 def short_axis(stream: Streaming, variables: tuple[int, ...]) -> Axis:
@@ -221,7 +213,7 @@ def one_pass(stream: Streaming, members: list[Member], scaled: Mapping[ir.Node, 
     for m in members:
         new = tuple(v for v in m.axes if v not in stream.kernel.batch and v not in stream.kernel.rows)
         axes = (ROWS, stream.short[new].number) if new else (ROWS,)
-        finish(stream, m, Text(names[m.node], axes))
+        finish(body, stream.kernel, m, Text(names[m.node], axes))
 
 
 def found_at(body: Body, m: Member, tile: Text, name: str, best: str, start: str) -> None:

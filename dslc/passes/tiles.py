@@ -15,7 +15,7 @@ from dslc.ir.rewrite import plain_variable
 from dslc.passes.elementwise import Inlined, spreads
 from dslc.passes.sides import contraction_sides
 from dslc.passes.transform import Outputs
-from dslc.sizes import Size
+from dslc.sizes import Size, at_most
 
 #: the longest row that is held in registers as a whole
 LONGEST_ROW = 4096
@@ -38,21 +38,11 @@ class Roles:
 
 def is_long(sizes: Sequence[Size]) -> bool:
     """Axes that no program holds as a whole; those whose size is known only at run time may be long."""
-    count = 1
-    for size in sizes:
-        if not isinstance(size, int):
-            return True
-        count *= size
-    return count > LONGEST_ROW
+    return not at_most(LONGEST_ROW, sizes)
 
 
 def is_short(sizes: Sequence[Size]) -> bool:
-    count = 1
-    for size in sizes:
-        if not isinstance(size, int):
-            return False
-        count *= size
-    return count <= WIDEST
+    return at_most(WIDEST, sizes)
 
 
 def tile_roles(node: ir.Node) -> Roles | None:

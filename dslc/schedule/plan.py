@@ -27,7 +27,7 @@ from dslc.schedule.form import (
     walked,
 )  # fmt: skip
 from dslc.schedule.group import is_here
-from dslc.sizes import Size, estimate
+from dslc.sizes import Size, at_most, estimate
 
 #: bytes of a number; whole numbers are kept in 64 bits
 BYTES = {"bool": 1, "i32": 8, "i64": 8, "f64": 8}
@@ -269,7 +269,7 @@ def in_rows(region: Region) -> set[ir.Node]:
                     found[tensor] = found[tensor] and s.tensor is tensor and where[tensor] == rows and not alone
             where[node] = rows
             sizes = node.shape[region.depth :]
-            short = all(isinstance(size, int) for size in sizes) and _count(sizes) <= LONGEST_ROW
+            short = at_most(LONGEST_ROW, sizes)
             found[node] = short and bool(sizes) and region.depth > 0 and not alone
         rows += alone
     return {node for node, local in found.items() if local}

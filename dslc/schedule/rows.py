@@ -11,7 +11,7 @@ from dslc.ir import nodes as ir
 from dslc.ops.table import COSTLY
 from dslc.passes.tiles import LONGEST_ROW
 from dslc.passes.transform import Outputs, Transform, everything, with_body
-from dslc.sizes import Size
+from dslc.sizes import Size, at_most
 
 
 class Kept(Transform):
@@ -28,7 +28,7 @@ class Kept(Transform):
                         self.share(s.tensor, user)
 
     def share(self, total: ir.Comp, user: ir.Comp) -> None:
-        if not total.shape or domain(total) != user.shape or not short(total.reduced):
+        if not total.shape or domain(total) != user.shape or not at_most(LONGEST_ROW, total.reduced):
             return
         own, theirs = costly(total), costly(user)
         for s in own:
@@ -65,16 +65,6 @@ def costly(node: ir.Comp) -> list[ir.Scalar]:
 
 def at_row(s: ir.Read) -> bool:
     return all(x is ir.plain(k) for k, x in enumerate(s.places))
-
-
-def short(sizes: tuple[Size, ...]) -> bool:
-    """Does a row fit into a scratch buffer?"""
-    count = 1
-    for size in sizes:
-        if not isinstance(size, int):
-            return False
-        count *= size
-    return count <= LONGEST_ROW
 
 
 def costly_rows_kept(outputs: Outputs) -> dict[str, ir.Tensor]:

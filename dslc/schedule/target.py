@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dslc.sizes import Size
+from dslc.sizes import Size, at_most
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,6 @@ class Target:
     #: words of tiles that a thread may hold beside offsets, masks and what ends a sum
     words: int
 
-    def holds(self, sizes: Iterable[Size]) -> bool:
+    def holds(self, sizes: Sequence[Size]) -> bool:
         """Is a row of these sizes held as a whole? One of unknown length is not."""
-        count = 1
-        for size in sizes:
-            if not isinstance(size, int):
-                return False
-            count *= size
-        return count <= self.longest_row
+        return at_most(self.longest_row, sizes)
