@@ -16,7 +16,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
 from dslc.ops.table import FREE
 from dslc.polynomials import log2
-from dslc.sizes import Polynomial, Size, extreme, quotient
+from dslc.sizes import Polynomial, Size, extreme, product, quotient
 from dslc.source import NOWHERE, Span
 
 BYTES = {"bool": 1, "f16": 2, "bf16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8}
@@ -255,10 +255,3 @@ def _elements(read: ir.Read, ranges: tuple[Size, ...], depends: Mapping[ir.Scala
 def _largest(counts: list[Size]) -> Size:
     """The same tensor may be read in several ways: the way that touches most, if that is known."""
     return extreme("max", counts)
-
-
-def product(sizes: Iterable[Size]) -> Size:
-    result: Size = 1
-    for size in sizes:
-        result = result * size
-    return result

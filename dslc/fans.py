@@ -5,7 +5,7 @@ from __future__ import annotations
 from dslc.builder.build import Unit
 from dslc.ir import nodes as ir
 from dslc.passes.transform import everything
-from dslc.sizes import Size, tidy
+from dslc.sizes import Size, product, tidy
 
 
 def fans(unit: Unit) -> dict[ir.Node, tuple[Size, Size]]:
@@ -19,10 +19,7 @@ def fans(unit: Unit) -> dict[ir.Node, tuple[Size, Size]]:
     for path, param in unit.inputs.items():
         if param not in found:
             shape = param.shape[len(unit.layers.get(path, ())) :]
-            count: Size = 1
-            for size in shape[:-1]:
-                count = tidy(count * size)
-            found[param] = count, shape[-1] if shape else 1
+            found[param] = product(shape[:-1]), shape[-1] if shape else 1
     return found
 
 

@@ -76,16 +76,6 @@ class Row:
     of: str
     seen: tuple[Seen | None, ...]
 
-    @property
-    def strides(self) -> tuple[Size, ...]:
-        """How many entries apart in memory neighbours along each axis are: the last axis is the fastest."""
-        found: list[Size] = []
-        step: Size = 1
-        for size in reversed(self.shape):
-            found.insert(0, step)
-            step = tidy(step * size)
-        return tuple(found)
-
 
 def receptive_fields(outputs: Iterable[ir.Tensor]) -> list[Row]:
     """A row for each input and each named value that outputs need, in order of computation."""

@@ -12,7 +12,7 @@ resulting polynomial be negative. Where that fails, `e < 0` and all that is know
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -90,6 +90,37 @@ def estimate(size: Size, unknown: int = 64) -> float:
     65.0
     """
     return float(size) if isinstance(size, int) else float(size.subs(dict.fromkeys(size.free_symbols, unknown)))
+
+
+def product(sizes: Iterable[Size]) -> Size:
+    """How many entries there are along some axes.
+
+    >>> product((2, symbol("N"), 3))
+    6*N
+    """
+    count: Size = 1
+    for size in sizes:
+        count = tidy(count * size)
+    return count
+
+
+def about(sizes: Iterable[Size], unknown: int = 64) -> float:
+    """About how many entries there are; none along an axis counts as one."""
+    return math.prod(max(1.0, estimate(size, unknown)) for size in sizes)
+
+
+def strides(shape: Sequence[Size]) -> list[Size]:
+    """How far apart neighbours along each axis lie, in row-major order.
+
+    >>> strides((2, 3, 4))
+    [12, 4, 1]
+    """
+    found: list[Size] = []
+    step: Size = 1
+    for size in reversed(shape):
+        found.append(step)
+        step = tidy(step * size)
+    return found[::-1]
 
 
 def at_most(limit: int, sizes: Sequence[Size]) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dslc.backends.c.formula import Formula
 from dslc.backends.c.indices import LETTERS
 from dslc.backends.c.kernel import Kernel
@@ -14,7 +12,7 @@ from dslc.backends.record import CannotLower
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import plain_variable
-from dslc.sizes import Size
+from dslc.sizes import product
 
 
 def call_lines(kernel: Kernel, node: ir.Scatter | ir.Along | ir.External) -> None:
@@ -37,11 +35,11 @@ def call_lines(kernel: Kernel, node: ir.Scatter | ir.Along | ir.External) -> Non
 def grown(kernel: Kernel, node: ir.External) -> None:
     """Put the newest element into an entry of the cache."""
     history, element, shape = kernel.entry.histories[node.op], node.args[0], node.shapes[0]
-    inner, room = kernel.size(_count(shape[history.axis + 1 :])), kernel.size(shape[history.axis])
+    inner, room = kernel.size(product(shape[history.axis + 1 :])), kernel.size(shape[history.axis])
     x, y = kernel.pointer(element), part(kernel, node)
     o, i = kernel.names.fresh("o"), kernel.names.fresh("i")
     target = f"({o} * {factor(room)} + {kernel.size(history.newest)}) * {factor(inner)} + {i}"
-    kernel.open(f"for (long {o} = 0; {o} < {kernel.size(_count(shape[: history.axis]))}; {o}++)")
+    kernel.open(f"for (long {o} = 0; {o} < {kernel.size(product(shape[: history.axis]))}; {o}++)")
     kernel.line(f"for (long {i} = 0; {i} < {inner}; {i}++) {y}[{target}] = {x}[{o} * {factor(inner)} + {i}];")
     kernel.indent -= 1
 
@@ -50,7 +48,7 @@ def around(kernel: Kernel, node: ir.Along) -> tuple[str, str, str]:
     """How many entries there are in front of the axis of an operation, along it, and behind it."""
     shape = node.args[0].shape
     return tuple(  # type: ignore[return-value]
-        kernel.size(_count(part))
+        kernel.size(product(part))
         for part in (shape[: node.axis], shape[node.axis : node.axis + 1], shape[node.axis + 1 :])
     )
 
@@ -213,7 +211,7 @@ def matrices(kernel: Kernel, node: ir.External) -> None:
     n = kernel.size(a.shape[-1])
     dtype = node.dtypes[0]
     suffix, real = kernel.types.suffix(dtype), kernel.types.of(dtype)
-    count = kernel.size(_count(a.shape[:-2]))
+    count = kernel.size(product(a.shape[:-2]))
     parts = [part(kernel, node, k) for k in range(len(node.shapes))]
     sizes = [f"sizeof({real}) * matrix_scratch{suffix}({n})", f"sizeof({real}) * {factor(n)} * {factor(n)}"]
     work, spare = (f"({real} *){x}" for x in scratch(kernel, *sizes))
@@ -272,13 +270,13 @@ def scatter(kernel: Kernel, node: ir.Scatter) -> None:
     i = kernel.names.fresh("i")
     start = neutral(like, kernel) if node.base is None else f"{kernel.pointer(node.base)}[{{}}]"
     if side_by_side:
-        rows, width = kernel.size(_count(node.shape[:-1])), kernel.size(node.shape[-1])
+        rows, width = kernel.size(product(node.shape[:-1])), kernel.size(node.shape[-1])
         c = kernel.names.fresh("c")
         at = f"{i} * {factor(width)} + {c}"
         kernel.line(f"for (long {i} = 0; {i} < {rows}; {i}++)")
         kernel.line(f"    for (long {c} = begin; {c} < end; {c}++) {target}[{at}] = {start.format(at)};")
     else:
-        size = kernel.size(_count(node.shape))
+        size = kernel.size(product(node.shape))
         kernel.line(f"for (long {i} = 0; {i} < {size}; {i}++) {target}[{i}] = {start.format(i)};")
     count = len(node.ranges)
     names = {k: kernel.names.fresh(*LETTERS) for k in range(count)}
@@ -305,10 +303,3 @@ def scatter(kernel: Kernel, node: ir.Scatter) -> None:
         kernel.line(line)
     for _ in range(count):
         kernel.close()
-
-
-def _count(shape: Sequence[Size]) -> Size:
-    total: Size = 1
-    for s in shape:
-        total = total * s
-    return total

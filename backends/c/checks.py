@@ -18,7 +18,7 @@ from dslc.backends.c.text import factor
 from dslc.check import program as p
 from dslc.guards import OPPOSITE
 from dslc.quoting import printable
-from dslc.sizes import Size, Symbol, show
+from dslc.sizes import Size, Symbol, product, show
 
 #: what is wrong with the workspace, whatever the entry
 WORKSPACE = "workspace: expected as many bytes as the function of the sizes tells, at a multiple of 64"
@@ -120,7 +120,7 @@ class Checks:
         lines, kernel.lines = kernel.lines, []  # sizes are read after it
         for name in self.entry.sizes:
             self._refuse(kernel, f"a->{name} < 1", f"{self._symbol(name)}: expected at least 1")
-        shapes = [_count(x.shape) for x in (*self.entry.inputs, *self.entry.results)]
+        shapes = [product(x.shape) for x in (*self.entry.inputs, *self.entry.results)]
         for powers, factor_of_all in bounds([*arrays, *shapes]).items():
             sides = [f"(double)a->{fields[name]}" for name, k in powers for _ in range(k)]
             names = ", ".join(self._symbol(fields[name]) for name, _ in powers)
@@ -223,7 +223,7 @@ class Checks:
             x = fields.get(tensor.name)
             if x is None or (tensor.below is None and tensor.refinement is None):
                 continue
-            count = kernel.size(_count(x.shape))
+            count = kernel.size(product(x.shape))
             if tensor.below is not None:
                 below = self.promises.size(tensor.below)
                 if self._known(below):
@@ -237,12 +237,5 @@ class Checks:
                 last = kernel.size(x.shape[-1])
                 call = f"none_below_0_{x.dtype}(a->{x.field}, {count})"
                 self._refuse(kernel, f"!{call}", f"{x.name}: expected no entry below 0")
-                call = f"add_up_to_1_{x.dtype}(a->{x.field}, {kernel.size(_count(x.shape[:-1]))}, {last})"
+                call = f"add_up_to_1_{x.dtype}(a->{x.field}, {kernel.size(product(x.shape[:-1]))}, {last})"
                 self._refuse(kernel, f"!{call}", f"{x.name}: expected a sum of 1 along the last axis")
-
-
-def _count(shape: Iterable[Size]) -> Size:
-    total: Size = 1
-    for size in shape:
-        total = total * size
-    return total

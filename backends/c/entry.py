@@ -21,7 +21,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
 from dslc.schedule.form import Call, Gathered, Loop, Product, Region, Step, based
 from dslc.schedule.plan import Carry, Kept, Plan, Result, Slot, Stacked
-from dslc.sizes import Size, Symbol, estimate
+from dslc.sizes import Size, Symbol, about, product
 
 #: a thread takes at least so many rows of a product
 GRAIN = 64
@@ -348,10 +348,7 @@ class EntryText:
         return lines
 
     def bytes(self, shape: Sequence[Size], ctype: str, kernel: Kernel) -> str:
-        count: Size = 1
-        for s in shape:
-            count = count * s
-        text = kernel.size(count)
+        text = kernel.size(product(shape))
         return f"sizeof({ctype})" if text == "1" else f"sizeof({ctype}) * ({text})"
 
     # ---- steps
@@ -378,10 +375,7 @@ class EntryText:
     def work(self, region: Region) -> float:
         most = 1.0
         for node in region.nodes:
-            count = 1.0
-            for size in (*node.shape[region.depth :], *node.reduced):
-                count *= max(1.0, estimate(size))
-            most = max(most, count)
+            most = max(most, about((*node.shape[region.depth :], *node.reduced)))
         return most
 
     def body(self, kernel: Kernel, steps: Sequence[Step]) -> None:
@@ -527,12 +521,8 @@ class EntryText:
         access, target = self.results[name]
         at = based(node)
         if target.layers:
-            count: Size = 1
-            for s in node.shape[len(target.layers) :]:  # type: ignore[union-attr]
-                count = count * s
-            number = 1
-            for n in target.layers:
-                number *= n
+            count = product(node.shape[len(target.layers) :])  # type: ignore[union-attr]
+            number = math.prod(target.layers)
             size = kernel.size(count)
             source = self.address(at, kernel)
             if self.table_axes(at):
@@ -554,10 +544,7 @@ def copied(
     part: ir.Node | None = None, ctype: str | None = None,
 ) -> str:  # fmt: skip
     """The statement that copies a value, in another type if need be."""
-    count: Size = 1
-    for s in node.shape:  # type: ignore[union-attr]
-        count = count * s
-    size = kernel.size(count)
+    size = kernel.size(product(node.shape))  # type: ignore[union-attr]
     wanted = ctype or (entry.element_type(part) if part is not None else entry.types.of(node.dtype))  # type: ignore[union-attr]
     found = entry.element_type(based(given)) if not isinstance(based(given), ir.Step) else entry.types.of(given.dtype)  # type: ignore[union-attr]
     if wanted == found:

@@ -14,8 +14,8 @@ from dslc.backends.c.text import factor, without_zeros
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Product
-from dslc.schedule.products import stride, strides
-from dslc.sizes import Size, estimate
+from dslc.schedule.products import stride
+from dslc.sizes import Size, estimate, strides
 
 if TYPE_CHECKING:
     from dslc.backends.c.region import RegionText

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from dslc.backends.c.checks import Checks, Codes, Promises
 from dslc.backends.c.entry import EntryText
 from dslc.backends.c.formula import Formula
@@ -14,7 +16,7 @@ from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.program import Update
 from dslc.schedule.plan import Plan
-from dslc.sizes import Size
+from dslc.sizes import product
 
 #: so many entries are a piece of work
 PIECE = 16384
@@ -136,14 +138,10 @@ def update_text(
     for field in params.values():
         if not is_float(field.dtype):
             continue
-        count: Size = 1
-        for extent in field.shape:
-            count = count * extent
+        count = product(field.shape)
         args = [f"a->{tables[key]}->{field.field}" for key in arrays]
         if field.layers:
-            number = 1
-            for n in field.layers:
-                number *= n
+            number = math.prod(field.layers)
             args = [f"{x}[l]" for x in args]
             calls.append(f"    for (long l = 0; a->grads->{field.field} && l < {number}; l++)")
             calls.append(f"        {one}(a, {', '.join(args)}, {count});")

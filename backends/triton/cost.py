@@ -15,13 +15,13 @@ from dslc.backends.triton.kernels import KernelText
 from dslc.backends.triton.optimizer import NORM_BLOCK, Formulas
 
 from dslc.builder.build import Unit
-from dslc.cost import BYTES, Cost, Counter, product
+from dslc.cost import BYTES, Cost, Counter
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ops.table import FREE
 from dslc.passes.narrow import HALVES
 from dslc.schedule.form import Kernel, Member
-from dslc.sizes import Size, floor_div
+from dslc.sizes import Size, floor_div, product
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from dslc.backends.triton.kernels import (
 )  # fmt: skip
 from dslc.backends.triton.rows import part_of, store_part
 from dslc.backends.triton.text import ATOM, HALF, Text, aligned, atom, name_of, size_code
-from dslc.backends.triton.tiles import half_of, product, tile_of
+from dslc.backends.triton.tiles import half_of, tile_of
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Kernel, Split
-from dslc.sizes import Size
+from dslc.sizes import Size, product
 
 
 def dot_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made: Split | None = None) -> KernelText:

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 
 from dslc.backends.triton.scalars import DEVICE
 from dslc.backends.triton.text import ATOM, TIMES, Text, atom, identifier, name_of, size_code, symbols, unused
-from dslc.backends.triton.tiles import product
 
 from dslc.ir import nodes as ir
-from dslc.sizes import Size, tidy
+from dslc.sizes import Size, product
 
 #: names that a kernel may not use for its own values
 RESERVED = DEVICE | {
@@ -43,10 +42,7 @@ class Axis:
 
     @property
     def extent(self) -> Size:
-        count: Size = 1
-        for size in self.sizes:
-            count = tidy(count * size)
-        return count
+        return product(self.sizes)
 
 
 @dataclass

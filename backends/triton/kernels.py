@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from dslc.backends.triton.body import Axis, Body, conjunction
 from dslc.backends.triton.frame import Layers
 from dslc.backends.triton.text import BIT, HALF, Text, aligned, atom, name_of, size_code
-from dslc.backends.triton.tiles import power_of_two, product, tile_of, warps_of_map
+from dslc.backends.triton.tiles import power_of_two, tile_of, warps_of_map
 
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import identifier
 from dslc.schedule.form import Kernel, Member
-from dslc.sizes import Size
+from dslc.sizes import Size, product
 
 
 @dataclass(frozen=True)

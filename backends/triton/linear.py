@@ -8,11 +8,12 @@ from dslc.backends.triton.body import Axis, Body
 from dslc.backends.triton.kernels import KernelText, count_text, ragged, store
 from dslc.backends.triton.recurrence import begun, loaded, placed, steps_of
 from dslc.backends.triton.text import ATOM, Text, aligned, name_of, size_code, word
-from dslc.backends.triton.tiles import block_for, product
+from dslc.backends.triton.tiles import block_for
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Affine, Linear, Member, Recurrence
 from dslc.schedule.recurrences import is_one
+from dslc.sizes import product
 
 STEPS, ROWS = 0, 1
 TILE = "BLOCK_STEPS, BLOCK"

@@ -7,10 +7,10 @@ from dslc.backends.triton.body import Body
 from dslc.backends.triton.kernels import KernelText
 from dslc.backends.triton.others import results_of
 from dslc.backends.triton.text import atom, size_code, word
-from dslc.backends.triton.tiles import power_of_two, product
+from dslc.backends.triton.tiles import power_of_two
 
 from dslc.ir import nodes as ir
-from dslc.sizes import Size
+from dslc.sizes import Size, product
 
 #: the largest matrix that one program can hold
 LARGEST = 64

@@ -6,10 +6,10 @@ from dslc.backends.record import CannotLower
 from dslc.backends.triton.body import Body
 from dslc.backends.triton.kernels import KernelText, count_text
 from dslc.backends.triton.text import atom, is_float, size_code, word
-from dslc.backends.triton.tiles import block_for, product
+from dslc.backends.triton.tiles import block_for
 
 from dslc.ir import nodes as ir
-from dslc.sizes import Size, tidy
+from dslc.sizes import Size, product, tidy
 
 
 def results_of(node: ir.Along | ir.External) -> list[ir.Tensor]:

@@ -8,11 +8,11 @@ from dslc.backends.triton.body import Axis, Body
 from dslc.backends.triton.frame import Layers
 from dslc.backends.triton.kernels import KernelText, count_text, index_line, keep_value, ragged, store, wide
 from dslc.backends.triton.text import Text, name_of, word
-from dslc.backends.triton.tiles import block_for, product
+from dslc.backends.triton.tiles import block_for
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Member, Recurrence
-from dslc.sizes import Size
+from dslc.sizes import Size, product
 
 
 def results(scan: ir.Scan) -> tuple[list[ir.Tensor], list[ir.Tensor]]:

@@ -32,11 +32,11 @@ from dslc.backends.triton.reduce import (
 )
 from dslc.backends.triton.target import TARGET
 from dslc.backends.triton.text import Text, aligned, is_float, name_of
-from dslc.backends.triton.tiles import product, tile_of
+from dslc.backends.triton.tiles import tile_of
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Kernel, Member, Rescaled, Split
-from dslc.sizes import Size
+from dslc.sizes import Size, product
 
 
 def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made: Split | None = None) -> KernelText:

@@ -10,11 +10,12 @@ from dslc.backends.triton.frame import Layers
 from dslc.backends.triton.kernels import KernelText, count_text, index_line, ragged, store, wide
 from dslc.backends.triton.reduce import neutral
 from dslc.backends.triton.text import ATOM, BIT, Text, aligned, is_float, name_of, size_code
-from dslc.backends.triton.tiles import block_for, product, warps_for
+from dslc.backends.triton.tiles import block_for, warps_for
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Member
 from dslc.schedule.segments import Segments
+from dslc.sizes import product
 
 SOURCES, COLUMNS = 0, 1
 REDUCE = {"+": "sum", "max": "max", "min": "min"}

@@ -19,13 +19,14 @@ from dslc.backends.triton.kernels import (
 )  # fmt: skip
 from dslc.backends.triton.reduce import bounded_tile, neutral, reduced, taken_in, vanishes
 from dslc.backends.triton.text import ATOM, Text, atom, name_of, size_code
-from dslc.backends.triton.tiles import half_of, product, tile_of, width_of
+from dslc.backends.triton.tiles import half_of, tile_of, width_of
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
 from dslc.passes.sides import contraction_sides
 from dslc.schedule.form import Kernel, Member, Rescaled
 from dslc.schedule.vanish import triangle
+from dslc.sizes import product
 
 ROWS, SHORT, COLUMNS = 0, 10, 20
 

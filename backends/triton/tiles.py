@@ -15,7 +15,7 @@ from dslc.ops.table import RECORDS
 from dslc.schedule.form import Kernel, Loop, Step, Tile, walked
 from dslc.schedule.recurrences import with_recurrences
 from dslc.schedule.split import split, sums_afterwards
-from dslc.sizes import Size, tidy
+from dslc.sizes import Size, product
 
 #: the same for streams in 16 bits. Products of products have 16 rows in each warp: with more than two warps several
 #: hold the same rows, and only what is read is spread over all of them
@@ -97,13 +97,6 @@ def programs(kernel: Kernel, dtype: str) -> int | None:
 
 
 # ---- what a kernel is made of ------------------------------------------------------------------------------
-
-
-def product(sizes: Sequence[Size]) -> Size:
-    count: Size = 1
-    for size in sizes:
-        count = tidy(count * size)
-    return count
 
 
 def extents(kernel: Kernel) -> tuple[Size, Size]:

@@ -10,7 +10,7 @@ from dslc.check.dependence import every_statement
 from dslc.dtypes import alike, is_float
 from dslc.ir import nodes as ir
 from dslc.ir.index_names import note
-from dslc.sizes import Size, tidy
+from dslc.sizes import Size, product, tidy
 
 
 class Expressions:
@@ -156,10 +156,7 @@ class Expressions:
         places = (*(ir.plain(k) for k in range(lift)), *(ir.plain(n) for i in outer if isinstance(n := env[i], int)))
         result: ir.Scalar = ir.read(made, places)
         if e.op == "mean":
-            count: Size = 1
-            for size in reduced:
-                count = tidy(count * size)
-            divisor = ir.intern(ir.SizeOf(count, "i64"))
+            divisor = ir.intern(ir.SizeOf(product(reduced), "i64"))
             result = ir.op("/", (result, divisor), e.dtype)
         return result
 

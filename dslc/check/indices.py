@@ -13,7 +13,7 @@ from dslc.check.positions import Bounds, affine, difference, interval, interval_
 from dslc.check.program import Affine, Apply, Constant, Data, Expr, Index, Position, Read, Reduce, Tensor
 from dslc.diagnostics import kinds
 from dslc.diagnostics.report import Label
-from dslc.sizes import Polynomial, Size, Symbol, extreme, floor_div, quotient, tidy
+from dslc.sizes import Polynomial, Size, Symbol, extreme, floor_div, product, quotient, tidy
 from dslc.source import Span
 from dslc.syntax import tree as t
 
@@ -258,23 +258,20 @@ class Scope:
             if group.size is None:
                 continue
             open_ = [i for i in group.indices if i.size is None]
-            product: Size = 1
-            for index in group.indices:
-                if index.size is not None:
-                    product = tidy(product * index.size)
+            known = product(i.size for i in group.indices if i.size is not None)
             if len(open_) == 1:
-                size = quotient(group.size, product)
+                size = quotient(group.size, known)
                 if facts.whole(size):
                     open_[0].size = tidy(size)
                     self.ranges.evidence[open_[0]] = Evidence(group.span, open_[0].size, "", None)
                 else:
                     self.ranges.failed.add(open_[0])
-                    open_[0].size = floor_div(group.size, product)
-                    self._report_remainder(group, product)
+                    open_[0].size = floor_div(group.size, known)
+                    self._report_remainder(group, known)
             elif not open_ and final:
-                equal = facts.equal(product, group.size)
+                equal = facts.equal(known, group.size)
                 if equal is not True and not any(i in self.ranges.failed for i in group.indices):
-                    self._report_group(group, product, equal)
+                    self._report_group(group, known, equal)
             elif len(open_) > 1 and final:
                 self.ranges.failed.update(open_)
                 names = wording.listed(i.name for i in open_)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dslc.cli.cost_report import JSON_VERSION, cell, open_sizes, plain, refuse_unknown
+from dslc.sizes import strides
 
 if TYPE_CHECKING:
     from dslc.check import program as p
@@ -49,7 +50,7 @@ def one_row(row: Row, sizes: Mapping[str, int]) -> dict[str, Any]:
         "file": row.span.source.name if known else None,
         "line": row.span.line if known else None,
         "shape": [plain(settle(x, sizes)) for x in row.shape],
-        "strides": [plain(settle(x, sizes)) for x in row.strides],
+        "strides": [plain(settle(x, sizes)) for x in strides(row.shape)],
         "of": row.of,
         "field": [field(x) for x in row.seen],
         "step": [None if x is None else x.step for x in row.seen],

@@ -16,7 +16,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.bounds import FACTS, Linear, decided_beyond, highest, step_variable
 from dslc.ir.naming import name_of
 from dslc.meaning.known import INF, Value, value_given
-from dslc.sizes import Size, Symbol, show, tidy
+from dslc.sizes import Size, Symbol, product, show, tidy
 from dslc.source import NOWHERE, Source, Span
 
 #: what a summand must be to have no part in a reduction
@@ -351,16 +351,9 @@ def kept_axes(node: ir.Reshape, length: Size) -> Mapping[int, int]:
     found: dict[int, int] = {}
     for a, size in enumerate(node.of.shape):
         for b, other in enumerate(node.shape):
-            if size == other == length and _count(node.of.shape[:a]) == _count(node.shape[:b]):
+            if size == other == length and product(node.of.shape[:a]) == product(node.shape[:b]):
                 found[a] = b
     return found
-
-
-def _count(shape: Sequence[Size]) -> Size:
-    total: Size = 1
-    for size in shape:
-        total = tidy(total * size)
-    return total
 
 
 def _shapes(node: ir.Node) -> tuple[tuple[Size, ...], ...]:

@@ -6,7 +6,6 @@ are one node.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +14,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
 from dslc.passes import products
 from dslc.passes.transform import Outputs, Transform, everything
-from dslc.sizes import Size, estimate
+from dslc.sizes import Size, about
 
 #: what a symbolic size counts for when costs are compared
 TYPICAL = 256
@@ -23,7 +22,7 @@ TYPICAL = 256
 
 def entries(shape: Iterable[Size]) -> float:
     """About how many entries a tensor has."""
-    return math.prod(max(1.0, estimate(size, TYPICAL)) for size in shape)
+    return about(shape, TYPICAL)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.passes.products import split
 from dslc.passes.transform import Outputs, Transform, with_body
-from dslc.sizes import Size, tidy
+from dslc.sizes import Size, product, tidy
 
 
 def drop_deviations(outputs: Outputs) -> dict[str, ir.Tensor]:
@@ -127,7 +127,4 @@ def _is_inverse(above: list[ir.Scalar], below: list[ir.Scalar], sizes: tuple[Siz
                 return False
     if not float(number).is_integer():
         return False
-    wanted: Size = 1
-    for length in sizes:
-        wanted = tidy(wanted * length)
-    return bool(tidy(rest * int(number)) == wanted)
+    return bool(tidy(rest * int(number)) == product(sizes))

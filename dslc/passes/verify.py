@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dslc.dtypes import alike, is_float, is_int
 from dslc.ir import nodes as ir
 from dslc.ops.table import RECORDS
-from dslc.sizes import Size, tidy
+from dslc.sizes import Size, product, tidy
 
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
 ALONG = ("cumsum", "cumprod", "cummax", "cummin", "sort", "argsort", "top_k", "fft", "ifft")
@@ -86,7 +86,7 @@ def _node(node: ir.Node) -> None:
             _check(node, kind(node.dtype) == kind(node.body.dtype), f"{node.dtype} of {node.body.dtype}")
             _check(node, node.base is None or _same(node.base.shape, node.shape), "a base of another shape")
         case ir.Reshape():
-            _check(node, _same([_count(node.shape)], [_count(node.of.shape)]), "another number of elements")
+            _check(node, _same([product(node.shape)], [product(node.of.shape)]), "another number of elements")
         case ir.Along():
             _check(node, node.op in ALONG, f"no operation `{node.op}`")
             _check(node, len(node.shapes) == len(node.dtypes), "shapes and dtypes differ in number")
@@ -133,13 +133,6 @@ def _one_loop(a: ir.Scan, b: ir.Scan) -> bool:
     """Can two scans with one number be one loop, of which different results are wanted, or two forms of its body?"""
     alike = all(_same(x.shape, y.shape) and x.dtype == y.dtype for x, y in zip(a.carries, b.carries, strict=False))
     return (a.length, a.reverse, len(a.carries)) == (b.length, b.reverse, len(b.carries)) and alike
-
-
-def _count(shape: tuple[Size, ...]) -> Size:
-    count: Size = 1
-    for size in shape:
-        count = tidy(count * size)
-    return count
 
 
 # ---- bodies -----------------------------------------------------------------------------------------

@@ -184,12 +184,6 @@ class Kernel:
         self.short.append(axis)
         return axis
 
-    def extent(self, axis: tuple[int, ...]) -> Size:
-        count: Size = 1
-        for v in axis:
-            count = count * self.sizes[v]
-        return count
-
 
 @dataclass(frozen=True)
 class Split:

@@ -148,19 +148,11 @@ def _at_same_place(node: ir.Comp, region: Region, depth: int) -> bool:
         while isinstance(tensor, ir.Reshape) and tensor.shape[:depth] == tensor.of.shape[:depth]:
             tensor = resolved(tensor.of)
         if isinstance(tensor, ir.Reshape):
-            if _made_of(tensor) & members:
+            if based(tensor) in members:
                 return False
         elif tensor in members and any(s.places[k] is not ir.plain(k) for k in range(depth)):
             return False
     return True
-
-
-def _made_of(node: ir.Node) -> set[ir.Node]:
-    found = {node}
-    while isinstance(node, ir.Reshape):
-        node = resolved(node.of)
-        found.add(node)
-    return found
 
 
 # ---- inside of a region ----------------------------------------------------------------------------------

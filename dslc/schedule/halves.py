@@ -16,7 +16,7 @@ from dslc.ir.rewrite import Substitute
 from dslc.schedule.form import based, resolved
 from dslc.schedule.group import needed
 from dslc.schedule.plan import BYTES
-from dslc.sizes import estimate
+from dslc.sizes import about
 
 
 @dataclass
@@ -127,7 +127,4 @@ def is_apart(node: ir.Node) -> bool:
 
 def size(node: ir.Node) -> float:
     """The bytes of a value, where all open sizes are alike."""
-    count = BYTES.get(getattr(node, "dtype", ""), 4.0)
-    for n in getattr(node, "shape", ()):
-        count *= max(1.0, estimate(n))
-    return count
+    return BYTES.get(getattr(node, "dtype", ""), 4.0) * about(getattr(node, "shape", ()))

@@ -13,7 +13,8 @@ from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
 from dslc.ir.rewrite import Change, keep
 from dslc.passes.transform import Outputs, Transform
-from dslc.schedule.products import count, product_of
+from dslc.schedule.products import product_of
+from dslc.sizes import about
 
 #: with more results than these, each thread has some of its own
 MOST_RESULTS = 512
@@ -28,7 +29,7 @@ class Parted(Transform):
     def visit(self, node: ir.Node) -> ir.Node:
         if not isinstance(node, ir.Comp) or node.op not in SPLIT or len(node.reduced) < 2:
             return node
-        if product_of(node) is not None or count(node.shape) > MOST_RESULTS or count(node.reduced[1:]) < LEAST_PART:
+        if product_of(node) is not None or about(node.shape) > MOST_RESULTS or about(node.reduced[1:]) < LEAST_PART:
             return node
         rank, first = len(node.shape), node.reduced[0]
         forms = {v: keep(v + 1) for v in range(rank)} | {rank: keep(0)}

@@ -27,7 +27,7 @@ from dslc.schedule.form import (
     walked,
 )  # fmt: skip
 from dslc.schedule.group import is_here
-from dslc.sizes import Size, at_most, estimate
+from dslc.sizes import Size, about, at_most
 
 #: bytes of a number; whole numbers are kept in 64 bits
 BYTES = {"bool": 1, "i32": 8, "i64": 8, "f64": 8}
@@ -410,7 +410,7 @@ def _slots(planner: Planner) -> None:
     for key in sorted(keys, key=lambda x: planner.lives[x].first):
         life = planner.lives[key]
         shape, dtype = planner.kept.get(key) or (key.shape, key.dtype)  # type: ignore[union-attr]
-        size = BYTES.get(dtype, 4.0) * _count(shape)
+        size = BYTES.get(dtype, 4.0) * about(shape)
         fitting = [k for k, when in enumerate(free) if when < life.first]
         if fitting:
             slot = min(fitting, key=lambda k: (abs(sizes[k] - size), k))
@@ -426,10 +426,3 @@ def _slots(planner: Planner) -> None:
             setattr(plan.moves[scan][j], kind, slot)
         else:
             plan.homes[key] = Slot(slot)
-
-
-def _count(shape: Shape) -> float:
-    total = 1.0
-    for size in shape:
-        total *= max(1.0, estimate(size))
-    return total

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from dslc.dtypes import alike, is_float
@@ -11,21 +10,7 @@ from dslc.ir.rewrite import Change, Form, identity
 from dslc.ops.table import COSTLY
 from dslc.passes.sides import contraction_sides
 from dslc.schedule.form import Gathered, Product
-from dslc.sizes import Size, estimate
-
-
-def strides(shape: Sequence[Size]) -> list[Size]:
-    """How far apart neighbours along each axis lie, in row-major order.
-
-    >>> strides((2, 3, 4))
-    [12, 4, 1]
-    """
-    found: list[Size] = []
-    step: Size = 1
-    for size in reversed(shape):
-        found.append(step)
-        step = step * size
-    return found[::-1]
+from dslc.sizes import Size, about, estimate, strides
 
 
 def is_strided(s: ir.Scalar) -> bool:
@@ -91,7 +76,7 @@ def gathered(
     if any(isinstance(s, ir.Op) and s.name in COSTLY for s in ir.scalars(left)):
         return None  # computed again for each piece
     inner: tuple[int, ...] = tuple(range(rank, rank + len(node.reduced)))
-    sums, wide = count(node.reduced), count([node.shape[v] for v in columns])
+    sums, wide = about(node.reduced), about([node.shape[v] for v in columns])
     if sums < FEWEST or wide < 2 or sums * wide < FEWEST * FEWEST:
         return None
     strided = is_strided(right) and isinstance(right, ir.Read) and alike(right.dtype, node.dtype)
@@ -137,8 +122,3 @@ def one_piece(node: ir.Comp, left: ir.Scalar, last: int, inner: Sequence[int]) -
             break
         block.insert(0, v)
     return tuple(block)
-
-
-def count(sizes: Sequence[Size]) -> float:
-    """About how many places there are."""
-    return math.prod(max(1.0, estimate(s)) for s in sizes)

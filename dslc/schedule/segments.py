@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep, plain_variable
 from dslc.passes.comprehensions import position
-from dslc.sizes import Size, tidy
+from dslc.sizes import Size, product
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,11 @@ class Segments:
 
     @property
     def row_count(self) -> Size:
-        return extent([self.node.shape[axis] for axis in self.rows])
+        return product([self.node.shape[axis] for axis in self.rows])
 
     @property
     def source_count(self) -> Size:
-        return extent([self.node.ranges[v] for v in self.sources])
-
-
-def extent(sizes: list[Size]) -> Size:
-    count: Size = 1
-    for size in sizes:
-        count = tidy(count * size)
-    return count
+        return product([self.node.ranges[v] for v in self.sources])
 
 
 def segments(node: ir.Scatter) -> Segments:

@@ -25,7 +25,7 @@ from dslc.schedule.form import (
     resolved,
 )  # fmt: skip
 from dslc.schedule.plan import BYTES, Carry, Plan, Result, Row, Schedule, Shape, Stacked
-from dslc.sizes import Size, show
+from dslc.sizes import Size, product, show
 from dslc.source import NOWHERE
 
 #: passes of a region, by their kinds
@@ -194,10 +194,7 @@ def readers_of(order: Sequence[ir.Node]) -> dict[ir.Node, list[ir.Node]]:
 
 def bytes_of(shape: Shape, dtype: str, precision: str) -> Size:
     """The bytes of a value in the workspace."""
-    total: Size = BYTES.get(precision if is_float(dtype) and dtype != "f64" else dtype, 4)
-    for size in shape:
-        total = total * size
-    return total
+    return BYTES.get(precision if is_float(dtype) and dtype != "f64" else dtype, 4) * product(shape)
 
 
 def extents(shape: Sequence[Size]) -> str:

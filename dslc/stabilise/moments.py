@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import choose, div, mul, sub
 from dslc.ops.elementary import is_square
-from dslc.sizes import Size, quotient, tidy
+from dslc.sizes import Size, product, quotient, tidy
 from dslc.stabilise.exponential_sums import op_bool
 from dslc.stabilise.matching import axes_at, constant, head, op, renumbered, see, seen
 
@@ -163,9 +163,7 @@ def covariance(s: ir.Op) -> ir.Scalar | None:
     pair = _two_factors(node.body)
     if pair is None:
         return None
-    count: Size = 1
-    for size in node.reduced:
-        count = tidy(count * size)
+    count = product(node.reduced)
     if tidy(b.factor * count - a.factor) != 0:
         return None
     for x, y in (pair, pair[::-1]):
