@@ -8,7 +8,7 @@ from dslc.backends.triton.body import Axis, Body
 from dslc.backends.triton.kernels import KernelText, count_text, ragged, store
 from dslc.backends.triton.recurrence import begun, loaded, placed, steps_of
 from dslc.backends.triton.text import ATOM, Text, aligned, name_of, size_code, word
-from dslc.backends.triton.tiles import block_for
+from dslc.backends.triton.tiles import tile_of
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Affine, Linear, Member, Recurrence
@@ -128,13 +128,11 @@ def linear_kernel(step: Recurrence, dtype: str, layered: Mapping[ir.Node, int]) 
     shape = scan.carries[0].shape
     own = tuple(range(len(shape)))
     extent, length = product(shape), body.size(scan.length)
-    # float64 takes twice the registers, so its programs have half as many rows
-    block, most = block_for(extent, 16, 16 if dtype == "f64" else 32), 32
-    steps_block: int | str = (
-        block_for(scan.length, 1, most)
-        if isinstance(scan.length, int)
-        else f"min({most}, triton.next_power_of_2({size_code(scan.length)}))"
-    )
+    tile = tile_of(step)
+    block = tile.rows
+    steps_block: int | str = tile.columns
+    if not isinstance(scan.length, int):
+        steps_block = f"min({tile.columns}, triton.next_power_of_2({size_code(scan.length)}))"
     counter = body.fresh(ir.counter_of(scan))
     rows = Axis(ROWS, body.fresh("i"), own, shape, 0, ragged(extent, block))
     body.axes = [Axis(STEPS, counter, (len(shape),), (scan.length,), 1, ragged(scan.length, steps_block)), rows]
@@ -176,7 +174,5 @@ def linear_kernel(step: Recurrence, dtype: str, layered: Mapping[ir.Node, int]) 
     wish = "_".join(dict.fromkeys(word(c) for c in writer.carries)) + "_linear"
     blocks: dict[str, int | str] = {"BLOCK_STEPS": steps_block, "BLOCK": block}
     outputs = [*stacks, *lasts.values()]
-    # six tiles of a 2 x 2 system at a time, or two in float64 of each of several values: registers of eight warps
-    several = dtype == "f64" and len(form.groups) > 1
-    warps = 8 if several or any(len(g) > 1 for g in form.groups) else 4
-    return KernelText(wish, body, blocks, [count_text(extent, block)], warps, 1, outputs, [scan, *members])
+    grid, spans = [count_text(extent, block)], [scan, *members]
+    return KernelText(wish, body, blocks, grid, tile.warps, tile.stages, outputs, spans)

@@ -8,7 +8,7 @@ from dslc.backends.triton.body import Axis, Body
 from dslc.backends.triton.frame import Layers
 from dslc.backends.triton.kernels import KernelText, count_text, index_line, keep_value, ragged, store, wide
 from dslc.backends.triton.text import Text, name_of, word
-from dslc.backends.triton.tiles import block_for
+from dslc.backends.triton.tiles import tile_of
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Member, Recurrence
@@ -78,7 +78,8 @@ def recurrence_kernel(step: Recurrence, dtype: str, layered: Mapping[ir.Node, in
     shape = scan.carries[0].shape
     own = tuple(range(len(shape)))
     extent = product(shape)
-    block = block_for(extent, 16, 256)
+    tile = tile_of(step)
+    block = tile.rows
     counter = body.fresh(ir.counter_of(scan))
     # the step is a variable of its own, so that stacked results are stored at it
     axis = Axis(0, body.fresh("i"), own, shape, 0, ragged(extent, block))
@@ -110,4 +111,6 @@ def recurrence_kernel(step: Recurrence, dtype: str, layered: Mapping[ir.Node, in
         store(body, placed(last, own), Text(carries[k], (0,)))
     grid = [count_text(extent, block)]
     wish = "_".join(dict.fromkeys(word(c) for c in carries)) + "_scan"
-    return KernelText(wish, body, {"BLOCK": block}, grid, 4, 1, [*stacks, *lasts.values()], [scan, *members])
+    return KernelText(
+        wish, body, {"BLOCK": block}, grid, tile.warps, tile.stages, [*stacks, *lasts.values()], [scan, *members]
+    )

@@ -12,7 +12,7 @@ from dslc.backends.triton.text import HALF, name_of
 
 from dslc.ir import nodes as ir
 from dslc.ops.table import RECORDS
-from dslc.schedule.form import Kernel, Loop, Step, Tile, walked
+from dslc.schedule.form import Kernel, Loop, Recurrence, Step, Tile, walked
 from dslc.schedule.recurrences import with_recurrences
 from dslc.schedule.split import split, sums_afterwards
 from dslc.sizes import Size, product
@@ -43,6 +43,8 @@ def decided(steps: Sequence[Step], dtype: str, apart: Collection[ir.Node] = ()) 
     """
     made = with_recurrences(steps, apart)
     for step in walked(made):
+        if isinstance(step, Recurrence):
+            step.tile = tile_of_scan(step, dtype)
         if isinstance(step, Kernel):
             tiled(step, dtype)
             count = programs(step, dtype)
@@ -64,9 +66,9 @@ def tiled(kernel: Kernel, dtype: str) -> Kernel:
     return kernel
 
 
-def tile_of(kernel: Kernel) -> Tile:
-    assert kernel.tile is not None, "a kernel has a tile before it is written"
-    return kernel.tile
+def tile_of(step: Kernel | Recurrence) -> Tile:
+    assert step.tile is not None, "a kernel has a tile before it is written"
+    return step.tile
 
 
 def tile_for(kernel: Kernel, dtype: str, part: bool = False) -> Tile:
@@ -170,6 +172,20 @@ def half_of(left: ir.Scalar, right: ir.Scalar, dtype: str) -> str | None:
     return dtype if dtype in HALF and not wide else None
 
 
+# ---- scans -------------------------------------------------------------------------------------------------
+
+
+def tile_of_scan(step: Recurrence, dtype: str) -> Tile:
+    extent, length, form = product(step.scan.carries[0].shape), step.scan.length, step.linear
+    if form is None:
+        return Tile(block_for(extent, 16, 256), 1, 1, 4, 1)
+    # float64 takes twice the registers, so its programs have half as many elements
+    rows = block_for(extent, 16, 16 if dtype == "f64" else 32)
+    # six tiles of a 2 x 2 system at a time, or two in float64 of each of several values: registers of eight warps
+    several = dtype == "f64" and len(form.groups) > 1
+    return Tile(rows, block_for(length, 1, 32), 1, 8 if several or any(len(g) > 1 for g in form.groups) else 4, 1)
+
+
 # ---- maps --------------------------------------------------------------------------------------------------
 
 
@@ -201,7 +217,7 @@ def tile_of_rows(kernel: Kernel, dtype: str, part: bool) -> Tile:
     row_block = 1 if rows == 1 else block_for(rows, 1, max(1, min(64, entries // column_block)))
     if part:
         # a float64 takes two registers; a sum of products of two tiles aims at too few of them with eight warps
-        product_of_two = len(kernel.members) == 1 and live == 6
+        product_of_two = len(kernel.members) == 1 and len(tiles_read(kernel)) == 2
         many = live > MOST_OF_PARTS or (widest == "f64" and not product_of_two)
     else:
         many = column_block > 2048 or live > MOST_LIVE or turns([m.body for m in kernel.members.values()])

@@ -234,6 +234,8 @@ class Recurrence:
     linear: Linear | None
     #: which of its parts are read
     read: frozenset[int]
+    #: elements of the state, and steps where they run in a tree; chosen by a target with tiles
+    tile: Tile | None = None
 
 
 @dataclass(eq=False)
