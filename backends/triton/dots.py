@@ -8,6 +8,7 @@ from dslc.backends.triton.body import Axis, Body
 from dslc.backends.triton.kernels import (
     Along,
     KernelText,
+    axis_of,
     count_text,
     finish,
     index_line,
@@ -73,19 +74,14 @@ def dot_axes(body: Body, kernel: Kernel, extents: Mapping[str, Size], blocks: Ma
     is_wide = wide(kernel.sizes)
     row_pid = "tl.program_id(0)"
     if kernel.batch:
-        sizes = tuple(kernel.sizes[v] for v in kernel.batch)
-        batch = Axis(-1, body.fresh("batch"), kernel.batch, sizes, 0, False, True)
-        body.axes.append(batch)
+        batch = axis_of(body, kernel, -1, "batch", kernel.batch, None)
         tiles = f"tl.cdiv({body.size(extents['rows'])}, BLOCK_ROWS)"
         body.line(f"{batch.name} = {'tl.program_id(0).to(tl.int64)' if is_wide else 'tl.program_id(0)'} // {tiles}")
         row_pid = f"(tl.program_id(0) % {tiles})"
         grid[0] = f"{atom(size_code(extents['batch']))} * {row_tiles}"
     for number, name, pid in ((0, "rows", row_pid), (2, "columns", "tl.program_id(1)")):
         block = f"BLOCK_{name.upper()}"
-        variables: tuple[int, ...] = getattr(kernel, name)
-        sizes = tuple(kernel.sizes[v] for v in variables)
-        axis = Axis(number, body.fresh(name), variables, sizes, 0, ragged(extents[name], blocks[block]))
-        body.axes.append(axis)
+        axis = axis_of(body, kernel, number, name, getattr(kernel, name), blocks[block])
         body.line(index_line(axis.name, pid, block, is_wide))
     return grid
 
@@ -94,9 +90,7 @@ def dot_loop(
     body: Body, kernel: Kernel, variables: tuple[int, ...], limits: str, block: int | str, names: Mapping[ir.Comp, str]
 ) -> None:
     """One run over an inner axis, or a part of it, for all contractions that sum over it."""
-    sizes = tuple(kernel.sizes[v] for v in variables)
-    inner = Axis(1, body.fresh("inner"), variables, sizes, 1, ragged(product(sizes), block))
-    body.axes.append(inner)
+    inner = axis_of(body, kernel, 1, "inner", variables, block, 1)
     start = body.fresh("start")
     body.open(f"for {start} in range({limits}, BLOCK_INNER):")
     body.line(f"{inner.name} = {start} + tl.arange(0, BLOCK_INNER)")

@@ -119,6 +119,17 @@ def wide(sizes: Sequence[Size]) -> bool:
     return not isinstance(total, int) or total >= 2**31
 
 
+def axis_of(
+    body: Body, kernel: Kernel, number: int, wish: str, variables: tuple[int, ...], block: int | str | None,
+    depth: int = 0,
+) -> Axis:  # fmt: skip
+    """A new axis of a tile, in blocks; without a block a program has one value of it."""
+    sizes = tuple(kernel.sizes[v] for v in variables)
+    cut_off = block is not None and ragged(product(sizes), block)
+    body.axes.append(Axis(number, body.fresh(wish), variables, sizes, depth, cut_off, block is None))
+    return body.axes[-1]
+
+
 def index_line(name: str, pid: str, block: str, is_wide: bool) -> str:
     start = f"{pid}.to(tl.int64)" if is_wide else pid
     return f"{name} = {start} * {block} + tl.arange(0, {block})"
@@ -203,12 +214,11 @@ def map_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> Ke
         block = tile.rows
         blocks["BLOCK"] = block
         along["BLOCK"] = Along(extent, ragged(extent, block), 0)
-        axis = Axis(0, body.fresh("i"), kernel.rows, sizes, 0, ragged(extent, block))
-        body.axes = [axis]
+        axis = axis_of(body, kernel, 0, "i", kernel.rows, block)
         body.line(index_line(axis.name, "tl.program_id(0)", "BLOCK", wide(sizes)))
         grid = [along["BLOCK"].count(block)]
     else:
-        body.axes = [Axis(0, "0", kernel.rows, sizes, 0, False, True)]
+        body.axes.append(Axis(0, "0", kernel.rows, sizes, 0, False, True))
     for member in kernel.members.values():
         finish(body, kernel, member, body.scalar(member.body))
     divides = wide(sizes) and any("//" in line or "%" in line for line in body.scopes[0].lines)  # 64 bits: a subroutine

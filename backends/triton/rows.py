@@ -10,13 +10,13 @@ from dslc.backends.triton.body import Axis, Body
 from dslc.backends.triton.kernels import (
     Along,
     KernelText,
+    axis_of,
     count_text,
     finish,
     index_line,
     keep_value,
     new_body,
     output_pointers,
-    ragged,
     store,
     wide,
     wish_of,
@@ -56,15 +56,13 @@ def rows_kernel(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int], made
     grid = ["1"]
     if kernel.rows and rows != 1:
         blocks["BLOCK_ROWS"] = row_block
-        body.axes.append(Axis(0, body.fresh("rows"), kernel.rows, row_sizes, 0, ragged(rows, row_block)))
+        axis_of(body, kernel, 0, "rows", kernel.rows, row_block)
         body.line(index_line(body.axes[0].name, "tl.program_id(0)", "BLOCK_ROWS", wide(row_sizes + column_sizes)))
         grid = [count_text(rows, row_block)]
     elif kernel.rows:
         body.axes.append(Axis(0, "0", kernel.rows, row_sizes, 0, False, True))
     blocks["BLOCK_COLUMNS"] = column_block
-    depth = 0 if whole else 1
-    axis = Axis(1, body.fresh("columns"), kernel.columns, column_sizes, depth, ragged(columns, column_block))
-    body.axes.append(axis)
+    axis = axis_of(body, kernel, 1, "columns", kernel.columns, column_block, 0 if whole else 1)
     if whole:
         body.line(f"{axis.name} = tl.arange(0, BLOCK_COLUMNS)")
         for member in kernel.members.values():

@@ -10,11 +10,11 @@ from dslc.backends.triton.dots import dot_text, side
 from dslc.backends.triton.kernels import (
     Along,
     KernelText,
+    axis_of,
     count_text,
     finish,
     new_body,
     output_pointers,
-    ragged,
     wish_of,
 )  # fmt: skip
 from dslc.backends.triton.reduce import bounded_tile, neutral, reduced, taken_in, vanishes
@@ -65,34 +65,22 @@ def stream_text(kernel: Kernel, dtype: str, layered: Mapping[ir.Node, int]) -> K
     grid = count_text(rows, row_block)
     pid = "tl.program_id(0)"
     if kernel.batch:
-        axis = Axis(-1, body.fresh("batch"), kernel.batch, tuple(sizes[v] for v in kernel.batch), 0, False, True)
-        body.axes.append(axis)
+        axis = axis_of(body, kernel, -1, "batch", kernel.batch, None)
         tiles = f"tl.cdiv({body.size(rows)}, BLOCK_ROWS)"
         body.line(f"{axis.name} = tl.program_id(0).to(tl.int64) // {tiles}")
         pid = f"(tl.program_id(0) % {tiles})"
         grid = f"{atom(size_code(batch))} * {grid}"
-    row_axis = Axis(
-        ROWS, body.fresh("rows"), kernel.rows, tuple(sizes[v] for v in kernel.rows), 0, ragged(rows, row_block)
-    )
-    body.axes.append(row_axis)
+    row_axis = axis_of(body, kernel, ROWS, "rows", kernel.rows, row_block)
     first_row = body.fresh("first")
     body.line(f"{first_row} = {pid}.to(tl.int64) * BLOCK_ROWS")
     body.line(f"{row_axis.name} = {first_row} + tl.arange(0, BLOCK_ROWS)")
-    column_axis = Axis(
-        COLUMNS,
-        body.fresh("columns"),
-        kernel.columns,
-        tuple(sizes[v] for v in kernel.columns),
-        1,
-        ragged(columns, column_block),
-    )
-    body.axes.append(column_axis)
+    column_axis = axis_of(body, kernel, COLUMNS, "columns", kernel.columns, column_block, 1)
     stream = Streaming(kernel, body, column_axis, blocks, {}, first_row)
     for node, m in kernel.tiles.items():
         short_axis(stream, m.reduced)
         body.tiles[node] = lambda t=m: block_of(stream, t)  # type: ignore[misc]
     for m in kernel.members.values():
-        new = tuple(v for v in m.axes if v not in kernel.batch and v not in kernel.rows)
+        new = kernel.new_axes(m)
         if new and m.node.op is not None:
             short_axis(stream, new)
     for run in kernel.runs:
@@ -125,14 +113,11 @@ def short_axis(stream: Streaming, variables: tuple[int, ...]) -> Axis:
     if variables in stream.short:
         return stream.short[variables]
     body = stream.body
-    sizes = tuple(stream.kernel.sizes[v] for v in variables)
-    extent, block = product(sizes), width_of(stream.kernel, variables)
-    name = body.fresh("width")
-    stream.blocks[f"BLOCK_{name.upper()}"] = block
-    axis = Axis(SHORT + len(stream.short), name, variables, sizes, 0, ragged(extent, block))
-    body.axes.append(axis)
+    block = width_of(stream.kernel, variables)
+    axis = axis_of(body, stream.kernel, SHORT + len(stream.short), "width", variables, block)
+    stream.blocks[f"BLOCK_{axis.name.upper()}"] = block
     stream.short[variables] = axis
-    body.line(f"{name} = tl.arange(0, BLOCK_{name.upper()})")
+    body.line(f"{axis.name} = tl.arange(0, BLOCK_{axis.name.upper()})")
     return axis
 
 
@@ -179,7 +164,7 @@ def one_pass(stream: Streaming, members: list[Member], scaled: Mapping[ir.Node, 
             best[m.node] = body.fresh(f"{name}_value")
             body.line(f"{name} = tl.zeros((BLOCK_ROWS,), tl.int64)")
             name = best[m.node]
-        new = tuple(v for v in m.axes if v not in stream.kernel.batch and v not in stream.kernel.rows)
+        new = stream.kernel.new_axes(m)
         shape = f"(BLOCK_ROWS, BLOCK_{stream.short[new].name.upper()})" if new else "(BLOCK_ROWS,)"
         body.line(f"{name} = tl.full({shape}, {neutral(m.node.op, m.body.dtype)}, {body.float_of(m.body)})")
     start = body.fresh("start")
@@ -212,7 +197,7 @@ def one_pass(stream: Streaming, members: list[Member], scaled: Mapping[ir.Node, 
     for node in [n for n, t in body.values.items() if t.depth > 0]:
         del body.values[node]
     for m in members:
-        new = tuple(v for v in m.axes if v not in stream.kernel.batch and v not in stream.kernel.rows)
+        new = stream.kernel.new_axes(m)
         axes = (ROWS, stream.short[new].number) if new else (ROWS,)
         finish(body, stream.kernel, m, Text(names[m.node], axes))
 
@@ -245,7 +230,7 @@ def dot_step(
     """A contraction of a tile with a second tensor: one block of it."""
     body = stream.body
     first, second = two_sides(stream, m)
-    new = tuple(v for v in m.axes if v not in stream.kernel.batch and v not in stream.kernel.rows)
+    new = stream.kernel.new_axes(m)
     short = stream.short[new]
     half = half_of(first, second, body.dtype)
     tile = ("BLOCK_ROWS", "BLOCK_COLUMNS")

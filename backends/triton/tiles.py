@@ -344,7 +344,7 @@ def live_words(kernel: Kernel, rows: int, columns: int) -> int:
     for m in kernel.tiles.values():
         found += width_of(kernel, m.reduced) * (rows + columns) // 2
     for m in kernel.members.values():
-        new = [v for v in m.axes if v not in kernel.batch and v not in kernel.rows]
+        new = kernel.new_axes(m)
         if m.node.op is not None and new:
             found += width_of(kernel, new) * (rows + columns // 2)
     return found

@@ -174,6 +174,10 @@ class Kernel:
         """The variables of a full element."""
         return (*self.batch, *self.rows, *self.columns)
 
+    def new_axes(self, m: Member) -> tuple[int, ...]:
+        """The axes of a reduction that its tile does not have."""
+        return tuple(v for v in m.axes if v not in self.batch and v not in self.rows)
+
     def short_axis(self, sizes: Sequence[Size], taken: Collection[int] = ()) -> tuple[int, ...]:
         """A short axis of these sizes: no formula has two, so those of equal sizes are one and share what is loaded."""
         for axis in self.short:
