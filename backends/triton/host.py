@@ -63,16 +63,6 @@ class Around:
 
 
 @dataclass
-class Loops:
-    """What is known of loops before they are written."""
-
-    #: values with which loops begin that keep their histories: the loop, and which of its carried values
-    starts: dict[ir.Node, tuple[ir.Scan, int]] = field(default_factory=dict)
-    #: histories that were begun before their loop
-    stacks: dict[tuple[ir.Scan, int], Stack] = field(default_factory=dict)
-
-
-@dataclass
 class Host:
     """The text of one host function."""
 
@@ -95,7 +85,10 @@ class Host:
     buffers: list[tuple[str, tuple[Size, ...]]] = field(default_factory=list)
     random: bool = False
     around: Around = field(default_factory=Around)
-    loops: Loops = field(default_factory=Loops)
+    #: values with which loops begin that keep their histories: the loop, and which of its carried values
+    starts: dict[ir.Node, tuple[ir.Scan, int]] = field(default_factory=dict)
+    #: histories that were begun before their loop
+    stacks: dict[tuple[ir.Scan, int], Stack] = field(default_factory=dict)
 
     @property
     def depths(self) -> dict[ir.Node, int]:
@@ -123,7 +116,7 @@ class Host:
         return self.names[node]
 
     def run(self, steps: Sequence[Step]) -> None:
-        self.loops.starts |= starts(steps)
+        self.starts |= starts(steps)
         before, self.late = self.late, []
         for step in steps:
             if any(self.waits(x) for x in all_reads(step)):
@@ -176,9 +169,9 @@ class Host:
             name = self.targets.pop(node)
             self.names[node] = name
             return name
-        if node in self.loops.starts:
-            scan, place = self.loops.starts.pop(node)
-            stack = self.loops.stacks[scan, place] = stack_of(self, scan, place)
+        if node in self.starts:
+            scan, place = self.starts.pop(node)
+            stack = self.stacks[scan, place] = stack_of(self, scan, place)
             self.names[node] = stack.start
         else:
             self.names[node] = self.empty(node, node.shape, self.wish(node))

@@ -82,7 +82,7 @@ def run_loop(host: Host, loop: Loop) -> None:
     numbers = [x for x in inner if isinstance(x, ir.Step) and x.scan == scan.number]
     counter = host.fresh(ir.counter_of(scan))
     host.comment([scan])
-    begun = {k: host.loops.stacks.pop((scan, k)) for k in histories(scan) if (scan, k) in host.loops.stacks}
+    begun = {k: host.stacks.pop((scan, k)) for k in histories(scan) if (scan, k) in host.stacks}
     stacks = {k: begun[k] if k in begun else stack_of(host, scan, k) for k in histories(scan)}
     for k, stack in stacks.items():
         if host.names.get(scan.starts[k]) != stack.start:

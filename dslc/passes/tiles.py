@@ -15,7 +15,7 @@ from dslc.ir.rewrite import plain_variable
 from dslc.passes.elementwise import Inlined, spreads
 from dslc.passes.sides import contraction_sides
 from dslc.passes.transform import Outputs
-from dslc.sizes import Size, at_most
+from dslc.sizes import at_most
 
 #: the longest row that is held in registers as a whole
 LONGEST_ROW = 4096
@@ -36,24 +36,15 @@ class Roles:
         return frozenset((frozenset(self.first), frozenset(self.second)))
 
 
-def is_long(sizes: Sequence[Size]) -> bool:
-    """Axes that no program holds as a whole; those whose size is known only at run time may be long."""
-    return not at_most(LONGEST_ROW, sizes)
-
-
-def is_short(sizes: Sequence[Size]) -> bool:
-    return at_most(WIDEST, sizes)
-
-
 def tile_roles(node: ir.Node) -> Roles | None:
     """The long sides of a contraction over a short axis."""
     if not isinstance(node, ir.Comp):
         return None
     sides = contraction_sides(node)
-    if sides is None or not is_short(node.reduced):
+    if sides is None or not at_most(WIDEST, node.reduced):
         return None
     _, _, _, rows, columns = sides
-    if is_long([node.shape[v] for v in rows]) and is_long([node.shape[v] for v in columns]):
+    if not any(at_most(LONGEST_ROW, [node.shape[v] for v in side]) for side in (rows, columns)):
         return Roles(rows, columns)
     return None
 
@@ -152,7 +143,7 @@ def ending(node: ir.Node, tiles: dict[ir.Node, Roles]) -> Ending | None:
             left, right, _, rows, columns = sides
             of_tile = rows if set(stays) <= set(rows) else columns
             new = columns if of_tile is rows else rows
-            if set(of_tile) != set(stays) or not is_short([node.shape[v] for v in new]):
+            if set(of_tile) != set(stays) or not at_most(WIDEST, [node.shape[v] for v in new]):
                 return None
             other = right if of_tile is rows else left
             if any(isinstance(s, ir.Read) and s.tensor in tiles for s in ir.scalars(other)):
