@@ -28,12 +28,13 @@ class Entry:
     line: int
 
     def matches(self, word: str) -> bool:
-        """Does a word occur in its name or in its comment?
+        """Does a word occur in its name or in its comment, or is it the name of its file?
 
         >>> Entry("gelu", "fn", "fn gelu(x)", "x times a probability.", "activations.dsl", 1).matches("Prob")
         True
         """
-        return word.lower() in self.name.lower() or word.lower() in self.about.lower()
+        word = word.lower()
+        return word in self.name.lower() or word in self.about.lower() or f"{word}.dsl" == self.file
 
 
 def about_file(source: Source) -> str:

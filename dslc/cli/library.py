@@ -29,7 +29,8 @@ def complete_name(context: click.Context, parameter: click.Parameter, incomplete
 def library(context: click.Context, word: str | None, as_json: bool) -> None:
     """List the definitions of the standard library: signature and purpose, file by file.
 
-    With WORD, only those whose name or description has it. `dslc show NAME` prints one in full.
+    With WORD, only those whose name or description has it, or whose file is called so. `dslc show NAME` prints one in
+    full.
 
     \b
     Examples:

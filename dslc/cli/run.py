@@ -112,5 +112,5 @@ def outputs(program: Compiled, weights: Path, inputs: Path, seed: int) -> dict[s
     from dslc.training.run import outputs_of
     from dslc.training.weights import read_weights
 
-    arrays = arrays_of(program.model, weights, inputs)
-    return outputs_of(program.module, program.model, *read_weights(program.module, weights), arrays, seed)
+    read = read_weights(program.module, weights)
+    return outputs_of(program.module, program.model, *read, arrays_of(program.model, weights, inputs), seed)

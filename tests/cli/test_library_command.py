@@ -36,6 +36,12 @@ def test_every_definition_is_listed_with_its_signature_and_purpose() -> None:
     assert all(e.signature in text for e in found)
 
 
+def test_the_name_of_a_file_lists_all_of_it() -> None:
+    status, text = library("complex", "--json")
+    found = {e["name"] for e in json.loads(text)["definitions"] if e["file"] == "complex.dsl"}
+    assert status == 0 and found == {e.name for e in entries()["complex.dsl"]} > {"conjugate", "as_real"}
+
+
 def test_a_word_is_looked_for_in_names_and_descriptions() -> None:
     status, text = library("ROOT MEAN")
     assert status == 0 and text.splitlines()[0] == "normalization.dsl" and "rms_norm(x: [..., E]" in text

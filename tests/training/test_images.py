@@ -155,3 +155,11 @@ def test_hidden_files_are_left_alone(tmp_path: Path) -> None:
     (data / ".DS_Store").write_bytes(b"x")
     (data / "dark/._01.png").write_bytes(b"x")
     assert len(read_images(data)[0]) == 4
+
+
+def test_weights_that_are_not_there_are_missed_before_their_encoding(tmp_path: Path) -> None:
+    """`the weights were not trained on one` was said of a file that does not exist."""
+    spec = spec_of(tmp_path, "N, 4, 6, 3")
+    images = pictures(tmp_path / "images")
+    done = run("run", spec, "--weights", tmp_path / "none.safetensors", "--inputs", images, "-o", tmp_path / "y.npz")
+    assert done.exit_code == 1 and "none.safetensors does not exist" in done.stderr, done.stderr
