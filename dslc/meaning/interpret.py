@@ -137,7 +137,11 @@ class Interpreter:
             return np.array(value, numpy_dtype(node.dtype))
         kept = len(node.shape)
         flat = value.reshape((*shape[:kept], -1))
-        return np.asarray(REDUCE[node.op](flat), numpy_dtype(node.dtype))
+        return np.asarray(self.reduced(node.op, flat), numpy_dtype(node.dtype))
+
+    def reduced(self, op: str, terms: Array) -> Any:
+        """Terms along the last axis, as one."""
+        return REDUCE[op](terms)
 
     def scatter(self, node: ir.Scatter) -> Array:
         variables, shape = self.grid(node.ranges)

@@ -87,6 +87,14 @@ def rounding(kind: type[Interpreter], dtype: str, rng: np.random.Generator) -> t
             shape = np.broadcast_shapes(value.shape, *(v.shape for v in variables))
             return off(np.broadcast_to(value, shape), self.most, rng) if self.most else value
 
+        def reduced(self, op: str, terms: Array) -> Any:
+            value = super().reduced(op, terms)
+            if op != "sum" or dtype != "f64" or terms.dtype.kind != "f" or not self.most:
+                return value
+            # what is added up so far is a value on the way: it may be large where all of the sum cancels
+            squares = (np.cumsum(terms, -1) ** 2).sum(-1)
+            return value + self.most * np.sqrt(squares / 3) * rng.standard_normal(np.shape(squares))
+
         def terms_of(self, node: ir.Node) -> Any:
             """How far a sum of products moves with its terms: they are off by chance, so their squares add up."""
             axes, reads = cast("tuple[str, list[ir.Read]]", as_product(node))
