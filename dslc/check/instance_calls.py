@@ -62,8 +62,8 @@ def apply_instance(
         own = set(val.axes)
         lifted[name] = any(i not in own and i not in steps for i in val.free)
         # a name that means something else here goes with that of the call; a part of a tensor is named by that
-        other = name in frame.names and not isinstance(val.expr, Read)
-        called = f"{_called(frame, node, target, shared)}.{name}" if other else name
+        ambiguous = name in frame.names and not isinstance(val.expr, Read)
+        called = f"{_called(frame, node, target, shared)}.{name}" if ambiguous else name
         arguments[name] = materialise.materialise_over(
             scope, val, order if lifted[name] else (), bound[name][1], called
         )
