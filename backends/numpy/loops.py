@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from dslc.backends.numpy.lower import Lowering, beside, is_another_name, late, statement
 from dslc.backends.numpy.sharing import copied, owners
@@ -98,7 +98,7 @@ def layers(low: Lowering, node: ir.Scan) -> None:
     for a in outside:
         if a in state.kept and a not in state.slices:  # else a loop around this one has taken it
             take(low, node, a, step)
-    fetch(low, node, inner, step)
+    fetch(low, node, inner, step, passed)
     order, _ = beside(late(gradients_early(inner, node), is_formula) if node.reverse else inner)
     bundled = [k for k in range(len(node.results)) if parts.get(k) in state.kept and k not in stacked]
     hooks: dict[ir.Node, Callable[[], None]] = {}
@@ -279,11 +279,12 @@ def leave(
         low.line(f"{stack}[{step}] = {value}")
 
 
-def fetch(low: Lowering, node: ir.Scan, inner: Sequence[ir.Node], step: str) -> None:
+def fetch(low: Lowering, node: ir.Scan, inner: Sequence[ir.Node], step: str, passed: Collection[int]) -> None:
     """Name the path that the parameters, states and gradients of a layer have in common, and write them by it."""
     slices = [x for x in inner if isinstance(x, ir.Comp) and ir.slice_of_input(x) and star(low, x)]
     parts = low.uses.parts.get(node, {})
-    sinks = [sink.format(step) for part in parts.values() for sink in low.layers.sinks.get(part, ())]
+    left = [part for k, part in parts.items() if k not in passed]
+    sinks = [sink.format(step) for part in left for sink in low.layers.sinks.get(part, ())]
     entries = [*(star(low, x) for x in slices), *sinks]
     paths = Counter(m[1] for code in entries if (m := re.search(r'f"([^"]*\{[^"{}]*\})\.', code)))
     for path, count in paths.items():

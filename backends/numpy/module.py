@@ -105,7 +105,7 @@ def gradient_function(text: ModuleText, entry: Entry, given: Lowered) -> Functio
     text.random = "seed=0" in made.arguments
     for table, results in (("grads", grads), ("states", states)):
         for q, x in results.items():
-            if q in unit.layers and isinstance(x, ir.Part):
+            if q in unit.layers and by_pass(x, len(unit.layers[q])):
                 low.layers.sinks.setdefault(x, []).append(one_of(table, unit, q))
     if any(q in unit.layers for q in states):
         low.line("states = {}")
@@ -126,7 +126,7 @@ def gradient_function(text: ModuleText, entry: Entry, given: Lowered) -> Functio
     epilogue = [f'grads["{q}"] = {names[q]}' for q in grads if q in single and names[q] != f'grads["{q}"]']
     for table, results in (("grads", grads), ("states", states)):  # of all layers at once: one by one
         for q, x in results.items():
-            if q in unit.layers and not isinstance(x, ir.Part):
+            if q in unit.layers and not by_pass(x, len(unit.layers[q])):
                 steps = [low.fresh("l") for _ in unit.layers[q]]
                 counts = ", ".join(str(count) for _, count in unit.layers[q])
                 epilogue.append(f"for {', '.join(steps)}{',' * (len(steps) == 1)} in np.ndindex({counts}):")
@@ -139,6 +139,15 @@ def gradient_function(text: ModuleText, entry: Entry, given: Lowered) -> Functio
     epilogue.append(f"return {names['loss']}, grads, {dictionary(metrics)}, {updates}")
     doc = "The loss of a batch, its gradients by parameter, the metrics, and the next values of states."
     return Function("loss_grad_metrics", made.arguments, doc, low, made.prologue, epilogue)
+
+
+def by_pass(x: ir.Tensor, loops: int) -> bool:
+    """Do loops over layers, one in the other, give a value pass by pass, so that each can put it where it goes?"""
+    if not isinstance(x, ir.Part) or not isinstance(x.of, ir.Scan) or x.of.kind != "layers":
+        return False
+    if x.number >= len(x.of.results):
+        return False
+    return loops == 1 or by_pass(x.of.results[x.number], loops - 1)
 
 
 def evaluation_function(text: ModuleText, program: Program, lowered: Lowered) -> Function:

@@ -144,3 +144,48 @@ def test_a_loss_and_all_its_gradients_are_those_of_torch(name: str, backend: str
     for key, leaf in named.items():
         assert leaf.grad is not None
         np.testing.assert_allclose(grads[key], leaf.grad, rtol=1e-9, atol=1e-12, err_msg=key)
+
+
+STATES = """
+model m(x: f32[N, 3]) -> y: [N]:
+    h = x
+    for a in 0..2:
+        for b in 0..3:
+            h = h + (h |> dense(3) |> batch_norm(momentum = 0.9) |> tanh)
+        h = 0.9 * h
+    y[n] = sum[k](h[n, k]^2)
+
+train m(x):
+    minimize mean(m(x))
+    using sgd(lr = 0.1)
+"""
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_states_of_layers_in_two_loops_go_on(backend: str, tmp_path: Path) -> None:
+    (tmp_path / "m.dsl").write_text(STATES)
+    module = dslc.compile(tmp_path / "m.dsl", backend=backend, dtype="f64")
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((5, 3))
+    params = {k: v + 0.1 * rng.standard_normal(v.shape) for k, v in module.init(0).items()}
+    p = {k: torch.tensor(v, requires_grad=True) for k, v in params.items()}
+    h, expected = torch.tensor(x), {}
+    for a in range(2):
+        for b in range(3):
+            z = h @ p[f"dense.{a}.{b}.W"] + p[f"dense.{a}.{b}.b"]
+            name = f"batch_norm.{a}.{b}."
+            expected[name + "running_mean"] = 0.1 * z.mean(0)
+            expected[name + "running_var"] = 0.9 + 0.1 * z.var(0, unbiased=False)
+            z = torch.nn.functional.batch_norm(z, None, None, p[name + "scale"], p[name + "shift"], training=True)
+            h = h + torch.tanh(z)
+        h = 0.9 * h
+    wanted = (h**2).sum(1).mean()
+    wanted.backward()
+    loss, grads, _, states = module.loss_grad_metrics(params, x, module.init_state())
+    np.testing.assert_allclose(loss, wanted.item(), rtol=1e-12)
+    assert states.keys() == expected.keys() and grads.keys() == p.keys()
+    for key, value in expected.items():
+        np.testing.assert_allclose(states[key], value.detach(), rtol=1e-10, err_msg=key)
+    for key, leaf in p.items():
+        assert leaf.grad is not None
+        np.testing.assert_allclose(grads[key], leaf.grad, rtol=1e-8, atol=1e-12, err_msg=key)
