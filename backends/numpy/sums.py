@@ -148,11 +148,15 @@ class Sums(Body):
         product = split(body)
         arrays: list[Text] = []
         numbers: list[Text] = []
-        whole = [*product.above, *(ir.op("/", (ir.const(1.0, x.dtype), x), x.dtype) for x in product.below)]
+        inverses: list[ir.Scalar] = [ir.op("/", (ir.const(1.0, x.dtype), x), x.dtype) for x in product.below]
+        over = dict(zip(inverses, product.below, strict=True))
+        whole = [*product.above, *inverses]
         if product.below and len(product.above) == 1:
             whole = [ir.op("/", (product.above[0], product.below[0]), body.dtype), *whole[2:]]
         for factor in whole:
             text = self.scalar(factor)
+            if (below := over.get(factor)) is not None and below in self.done:
+                text = replace(text, inverse=self.done[below])
             squared = isinstance(factor, ir.Op) and factor.name == "^" and _is_two(factor.args[1]) and len(whole) == 1
             if squared and (inner := ir.operands(factor)[0]) in self.done:  # else the square has a line of its own
                 base = self.done[inner]
@@ -206,14 +210,22 @@ class Sums(Body):
             if wide.raw is None and not in_place and wide.axes[-1] == narrow.axes[-1] == contracted[0]:
                 narrow = self.lowering.expand(narrow, wide.axes)
                 return Text(f"np.vecdot({wide.code}, {narrow.code})", wide.axes[:-1])
-        if contracted and (rows or columns):
+        if contracted and (rows or columns) and not self.weighted(a, b, contracted):
             return self.matmul(a, b, batch, rows, columns, contracted)
         if len(contracted) == 1 and a.axes == b.axes and a.axes[-1] == contracted[0]:
             code = f"np.vecdot({a.code}, {b.code})" if batch else f"{a.at(TIMES)} @ {b.at(TIMES + 1)}"
             return Text(code, tuple(batch), ATOM if batch else TIMES)
-        parts, axes = self.align([a, b])
-        product = Text(f"{parts[0].at(TIMES)} * {parts[1].at(UNARY)}", axes, TIMES)
-        return self.presum(product, contracted)
+        a, b = (b, a) if a.inverse is not None and b.inverse is None else (a, b)
+        (first, last), axes = self.align([a, b.inverse or b])
+        symbol = "*" if b.inverse is None else "/"
+        return self.presum(Text(f"{first.at(TIMES)} {symbol} {last.at(UNARY)}", axes, TIMES), contracted)
+
+    @staticmethod
+    def weighted(a: Text, b: Text, contracted: list[int]) -> bool:
+        """Are the rows of an array added up, those of several axes, with a number for each?"""
+        wide, narrow = (a, b) if len(a.axes) > len(b.axes) else (b, a)
+        leading = list(wide.axes[: len(contracted)]) == sorted(contracted) == list(narrow.axes)
+        return leading and len(contracted) > 1 and wide.windows is None
 
     def presum(self, text: Text, axes: list[int]) -> Text:
         if not axes:

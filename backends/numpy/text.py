@@ -42,6 +42,8 @@ class Text:
     positive: Text | None = None
     #: the condition of which the code makes 1 and 0
     condition: Text | None = None
+    #: what the code is one over
+    inverse: Text | None = None
 
     def at(self, level: int) -> str:
         return self.code if self.level >= level else f"({self.code})"

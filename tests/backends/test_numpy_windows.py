@@ -55,4 +55,6 @@ def test_shipped_specs_are_written_as_a_person_would() -> None:
     assert 'gat_p = np.vecdot(gat_z, params["gat.here"])' in gat and "/ math.sqrt(32)" in gat
     assert "np.mean(present * softplus(-edge_logit) + (1 - present) * softplus(edge_logit))" in gat
     assert "np.float32(1)" not in compile_text(SPECS / "recurrent/lstm.dsl")
-    assert "\ndef windows(" not in compile_text(SPECS / "recurrent/mamba.dsl")
+    mamba = compile_text(SPECS / "recurrent/mamba.dsl")
+    assert "\ndef windows(" not in mamba
+    assert "np.sum(d_rms_norm_y * h / sqrt_rms_norm_square_mean[:, :, None], axis=(0, 1))" in mamba
