@@ -29,8 +29,24 @@ const_cast co_await co_return co_yield decltype delete dynamic_cast explicit exp
 noexcept not_eq nullptr operator or_eq private protected public reinterpret_cast requires static_assert static_cast
 template this thread_local throw try typeid typename using virtual wchar_t xor_eq
 I complex imaginary EOF BUFSIZ RAND_MAX stdin stdout stderr assert offsetof noreturn
+BIG_ENDIAN LITTLE_ENDIAN PDP_ENDIAN BYTE_ORDER CLOCKS_PER_SEC CPU_SETSIZE CSIGNAL MAXFLOAT MB_CUR_MAX MINSIGSTKSZ
+NFDBITS NGREG NSIG F_LOCK F_OK F_TEST F_TLOCK F_ULOCK L_INCR L_SET L_XTND R_OK W_OK X_OK WCONTINUED WEXITED WNOHANG
+WNOWAIT WSTOPPED WUNTRACED math_errhandling sched_priority
+INLINE CALL UNROLL IN_REGISTER SHUFFLE LOWER_f32 LOWER_f64 UPPER_f32 UPPER_f64
 """
 KEYWORDS = frozenset(RESERVED.split())
+#: what macros of the headers are called; others than functions, a macro takes its name away from everything
+MACRO = re.compile(
+    r"(?!\w*_\d*$)"  # another name is found by such an ending
+    r"((ADJ|ATOMIC|BUS|CLD|CLOCK|CLONE|CLOSE|EXIT|FD|FP|FPE|HUGE|ILL|M|MATH|MOD|POLL|PTHREAD|PTRDIFF|REG|SA|SCHED|SEEK"
+    r"|SEGV|SI|SIZE|SS|STA|STDERR|STDIN|STDOUT|TIME|TIMER|TRAP|WCHAR|WINT)_[A-Z0-9_]+[a-z0-9]*"
+    r"|U?INT\w*_(MAX|MIN|WIDTH)|SIG[A-Z0-9_]+|SNAN\w*|s[ai]_\w+|sigev_\w+)"
+)
+
+
+def reserved(name: str) -> bool:
+    """Does a name mean something in C, its headers or the definitions beside it?"""
+    return name in KEYWORDS or MACRO.fullmatch(name) is not None
 
 
 def identifier(wish: str) -> str:
@@ -41,7 +57,7 @@ def identifier(wish: str) -> str:
     """
     base = re.sub(r"[^A-Za-z0-9]+", "_", wish).strip("_") or "value"
     base = f"v_{base}" if base[0].isdigit() else base
-    return f"{base}_" if base in KEYWORDS else base
+    return f"{base}_" if reserved(base) else base
 
 
 @dataclass
@@ -57,7 +73,7 @@ class Names:
         number = 2
         while free is None:
             name = f"{names[0]}_{number}" if names[0][-1].isdigit() else f"{names[0]}{number}"
-            free = None if name in self.taken or name in KEYWORDS else name
+            free = None if name in self.taken or reserved(name) else name
             number += 1
         self.taken.add(free)
         return free

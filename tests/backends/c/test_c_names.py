@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cases import QUICK
+from compiled import compiler
+from dslc.backends.c.text import reserved
 
 from dslc import compile as compiled
+
+ROOT = Path(__file__).parents[3] / "backends" / "c"
+SOURCES = [p.read_text(encoding="utf-8") for p in (*ROOT.glob("*.py"), *ROOT.glob("runtime/*.c"))]
 
 NAMES = [
     "int",
@@ -52,6 +59,12 @@ NAMES = [
     "stop",
     "frame",
     "layout",
+    "INLINE",
+    "UNROLL",
+    "NSIG",
+    "R_OK",
+    "STA_INS",
+    "si_value",
 ]
 INPUTS = ", ".join(f"{name}: f32[N, 3]" for name in NAMES if name != "N")
 SIZES = ", ".join(f"x{k}: f32[{name}]" for k, name in enumerate(NAMES))
@@ -86,3 +99,16 @@ def test_names_that_mean_something_in_c(kind: str, tmp_path: Path, monkeypatch: 
     for name, slope in wanted[1].items():
         np.testing.assert_allclose(found[1][name], slope, rtol=1e-9, err_msg=name)
     c.train_step(params, c.init_opt(params), *data)
+
+
+def test_names_of_macros_are_taken() -> None:
+    """A macro stands for another text wherever its name stands, even behind a dot."""
+    headers = sorted({h for text in SOURCES for h in re.findall(r"#include <([\w/]+\.h)>", text)})
+    asked = "#define _GNU_SOURCE\n" + "".join(f"#if __has_include(<{h}>)\n#include <{h}>\n#endif\n" for h in headers)
+    command = [compiler(), "-dM", "-E", "-x", "c", "-"]
+    told = subprocess.run(command, input=asked, capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"^#define ([A-Za-z]\w*)(?= |$)", told, re.MULTILINE)
+    assert len(found) > 100
+    own = {name for text in SOURCES for name in re.findall(r"^ *# *define +([A-Za-z]\w*)", text, re.MULTILINE)}
+    assert "INLINE" in own
+    assert not [name for name in {*found, *own} if not reserved(name)]
