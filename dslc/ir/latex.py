@@ -123,9 +123,9 @@ class _Printer:
             case ir.Part(of=ir.Scan() as scan) if node.number < len(scan.results):
                 yield from self.equal(node, scan.results[node.number], _symbol(ir.counter_of(scan)), depth)
             case ir.Reshape():
-                yield f"{indent}{self.value(node, ())} &= {_call('reshape', [self.value(node.of, ())]).text}"
+                yield f"{indent}{self.value(node, ())} &= {_call('reshape', [self.whole(node.of, ())]).text}"
             case ir.Part(of=ir.Along() | ir.External() as made):
-                arguments = [self.value(x, ()) for x in made.args]
+                arguments = [self.whole(x, ()) for x in made.args]
                 which = f"_{{{node.number + 1}}}" if len(made.shapes) > 1 else ""
                 yield f"{indent}{self.value(node, ())} &= {_call(made.op, arguments).text}{which}"
 
@@ -137,7 +137,7 @@ class _Printer:
         for step in carried:
             places = self.axes(node.carries[step.place])
             before = self.value(step, places, _size(show_size(node.length)) if node.reverse else "-1")
-            yield f"{indent}{before} &= {self.value(node.starts[step.place], places)}"
+            yield f"{indent}{before} &= {self.whole(node.starts[step.place], places)}"
         first, last = (_size(last), "0") if node.reverse else ("0", _size(last))
         yield rf"{indent}\text{{for }} {counter} &= {first}, \dots, {last}\text{{:}}"
         for x in inner:
@@ -201,7 +201,7 @@ class _Printer:
         if first not in self.symbols:
             name = called or (str(getattr(first, "name", "")) if adjoint is None else adjoint)
             path, _, last = name.rpartition(".")
-            path = path.rpartition("*.")[2]  # layers of a loop have its step as an index
+            path = path.removesuffix(".*").rpartition("*.")[2]  # layers of a loop have its step as an index
             layer = _escaped(path) if path and last in self.shared else ""
             key = f"{adjoint is not None} {layer} {last}"
             self.taken[key] += 1
@@ -247,17 +247,26 @@ class _Printer:
 
     def read(self, s: ir.Read, names: Sequence[str]) -> Text:
         places = [self.place(x, names) for x in s.places]
-        node = s.tensor
+        if isinstance(s.tensor, ir.Comp) and self.is_inside(s.tensor):
+            return self.inlined(s.tensor, places, names)
+        return Text(self.value(s.tensor, places))
+
+    def inlined(self, node: ir.Comp, places: Sequence[str], names: Sequence[str]) -> Text:
+        """The formula of a value at some places, where `names` are indices that mean something else."""
+        own = list(self.indices[node][len(node.shape) :])
+        taken = {*names, *places}
+        for k, name in enumerate(own):
+            while name in taken:
+                name += "'"
+            own[k] = name
+            taken.add(name)
+        return self.body(node, (*places, *own))
+
+    def whole(self, node: ir.Tensor, places: Sequence[str]) -> str:
+        """A value at some places, or its formula where it has no line of its own."""
         if isinstance(node, ir.Comp) and self.is_inside(node):
-            own = list(self.indices[node][len(node.shape) :])
-            taken = {*names, *places}
-            for k, name in enumerate(own):
-                while name in taken:
-                    name += "'"
-                own[k] = name
-                taken.add(name)
-            return self.body(node, (*places, *own))
-        return Text(self.value(node, places))
+            return self.inlined(node, places or self.axes(node), ()).text
+        return self.value(node, places)
 
     def place(self, place: ir.Place, names: Sequence[str]) -> str:
         match place:
@@ -422,7 +431,8 @@ def _same_variable(order: Iterable[ir.Node]) -> dict[ir.Node, ir.Node]:
     first: dict[ir.Node, ir.Node] = {}
 
     def join(node: ir.Node, value: ir.Node) -> None:
-        if getattr(node, "name", "") in ("", getattr(value, "name", "")):
+        name, other = (str(getattr(x, "name", "")).rpartition(".")[2] for x in (node, value))
+        if name in ("", other):
             first[node] = first.get(value, value)
 
     for node in order:

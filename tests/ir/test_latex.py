@@ -236,3 +236,48 @@ def test_other_stages_have_no_formulas(tmp_path: Path) -> None:
     for options in (["--stage", "code"], ["--stage", "grad", "--line", "2"], ["--stage", "grad", "--why"], []):
         result = CliRunner().invoke(cli, ["show", str(path), "--latex", *options])
         assert result.exit_code == 2 and "--latex writes the formulas of" in result.output
+
+
+LOOPS = """
+layer cell(x: [N, T, I], hidden: size) -> h: [N, T, K = hidden]:
+    param W: [I, K] ~ glorot
+    param U: [K, K] ~ orthogonal
+    scan t:
+        h[n, t, k] = tanh(x[n, t, i] * W[i, k] + h[n, t-1, j] * U[j, k])
+    start h = 0
+
+model net(x: f32[N, T, 3]) -> y: [N, 4]:
+    h = cell(x, 4)
+    g = h[:, T-1, :]
+    for l in 0..3:
+        g = g + (g |> dense(4) |> tanh)
+    y = g
+
+train net(x, target: f32[N, 4]):
+    minimize mean_squared_error(net(x), target)
+    using sgd()
+"""
+
+
+def test_what_stands_before_a_scan_is_written_out(tmp_path: Path) -> None:
+    """The adjoint that goes into the last step was a `z` that no line said anything of."""
+    path = tmp_path / "net.dsl"
+    path.write_text(LOOPS)
+    found = lines(shown(path))
+    assert r"\frac{\partial \mathcal{L}}{\partial h^{(2)}_{Tnj}} = 0" in found
+    assert not any(r"\ast" in line for line in found), "a parameter of each layer has one name, with its step"
+    assert any(r"W^{\mathrm{dense}}_{l" in line for line in found if line.startswith(r"\quad y_"))
+    assert sum(line.startswith(r"\quad h") for line in found) == 1, "what is carried is not said twice"
+
+
+@pytest.mark.wide(4)
+@pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
+def test_values_without_a_name_have_a_line(path: Path) -> None:
+    defined: set[str] = set()
+    text = path.read_text(encoding="utf-8")
+    if not re.search(r"^model ", text, re.M):
+        pytest.skip("a library of layers")
+    for line in lines(shown(path, "grad" if re.search(r"^train ", text, re.M) else "ir")):
+        left, _, right = re.sub(r"\\frac\{\\partial \\mathcal\{L\}\}\{\\partial (.*?)\}", r"\1", line).partition("=")
+        defined |= set(re.findall(r"z\^\{\(\d+\)\}", left))
+        assert set(re.findall(r"z\^\{\(\d+\)\}", right)) <= defined, line
