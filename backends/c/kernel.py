@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from dslc.backends.c.runtime import code_of
 from dslc.backends.c.text import Names, Types, factor, number_text, size_text
 
 from dslc.ir import nodes as ir
@@ -44,6 +45,8 @@ class Kernel:
     last: str = ""
     #: the number of parallel axes of the region that the function computes
     depth: int = 0
+    #: in a loop over the rows of several parallel axes: their indices, their sizes, and the number of the row
+    rows: tuple[list[str], list[Size], str] | None = None
 
     @property
     def types(self) -> Types:
@@ -132,9 +135,16 @@ class Kernel:
     # ---- elements
 
     def offset(self, shape: Sequence[Size], positions: Sequence[str]) -> str:
-        """The place of an element in row-major order."""
-        text = ""
+        """The place of an element in row-major order; that of a row by its number."""
+        text, first = "", 0
+        if self.rows is not None:
+            indices, sizes, row = self.rows
+            depth = len(indices)
+            if list(positions[:depth]) == indices and list(shape[1:depth]) == sizes[1:]:
+                text, first = row, depth
         for k, (at, size) in enumerate(zip(positions, shape, strict=True)):
+            if k < first:
+                continue
             if k == 0:
                 text = at
                 continue
@@ -189,7 +199,7 @@ class Kernel:
 
     def declared(self, code: str | None = None) -> list[str]:
         """What stands at the beginning, as far as some code needs it: the lines of the function, or another text."""
-        wanted = set(WORD.findall("\n".join(self.lines) if code is None else code))
+        wanted = set(WORD.findall(code_of("\n".join(self.lines) if code is None else code)))
         found: list[str] = []
         for name, line in reversed(self.head.items()):
             if name in wanted:

@@ -71,7 +71,8 @@ class ProductText:
         elif self.depth:
             kernel.open(f"for (long {region.row} = {region.first}; {region.row} < {region.end}; {region.row}++) {{")
             opened += 1
-            region.indices()
+            for _, line in region.indices():
+                kernel.line(line)
         outer = [k for k in range(self.depth, rank) if k not in (product.rows, product.columns)]
         block, sums = self.inner()
         for k in outer:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dslc.backends.c.formula import Formula, vectorised
 from dslc.backends.c.gathered import GatheredText
 from dslc.backends.c.indices import LETTERS, index_names
-from dslc.backends.c.kernel import Kernel
+from dslc.backends.c.kernel import WORD, Kernel
 from dslc.backends.c.passes import PassText
 from dslc.backends.c.products import ProductText
 from dslc.backends.c.reductions import combined, neutral
+from dslc.backends.c.runtime import code_of
 from dslc.backends.c.text import factor
 
 from dslc.ir import nodes as ir
@@ -73,26 +74,28 @@ class RegionText:
                 kernel.line("#pragma omp simd")
             kernel.comment(passes[0].members[0].span)
             kernel.open(f"for (long {self.row} = {self.first}; {self.row} < {self.end}; {self.row}++) {{")
-            self.indices()
+        start = len(kernel.lines)
+        if self.depth > 1:
+            kernel.rows = [self.names[k] for k in range(self.depth)], [*self.region.sizes], self.row
         for p in passes:
             PassText(self, p, registers).write()
         if self.depth:
+            kernel.rows = None
+            body = set(WORD.findall(code_of("\n".join(kernel.lines[start:]))))
+            kernel.lines[start:start] = [f"{'    ' * kernel.indent}{x}" for name, x in self.indices() if name in body]
             kernel.close()
 
     def simple(self, passes: list[Pass]) -> bool:
         return vectorised(m.body for p in passes for m in p.members)
 
-    def indices(self) -> None:
-        """The indices of a row from its number."""
-        if self.depth < 2:
-            return
-        kernel, sizes = self.kernel, self.region.sizes
-        rest = self.row
+    def indices(self) -> list[tuple[str, str]]:
+        """The names of the indices of a row, and the lines that give them by its number."""
+        kernel, sizes, found, rest = self.kernel, self.region.sizes, list[tuple[str, str]](), self.row
         for k in reversed(range(1, self.depth)):
             extent = factor(kernel.size(sizes[k]))
-            kernel.line(f"const long {self.names[k]} = {rest} % {extent};")
+            found.append((self.names[k], f"const long {self.names[k]} = {rest} % {extent};"))
             rest = f"{rest} / {extent}"
-        kernel.line(f"const long {self.names[0]} = {rest};")
+        return [*found, (self.names[0], f"const long {self.names[0]} = {rest};")] if self.depth > 1 else []
 
     def columns(self, p: Pass) -> None:
         """Sums over all but the parallel axis, along which they run."""
