@@ -132,7 +132,7 @@ class EntryText:
             f"static size_t {self.interface.name}_layout({kind} *f, char *w) {{",
             *size_kernel.declared("\n".join(layout)),
             "    size_t at = 0;",
-            *layout,
+            *(layout or ["    (void)f, (void)w;"]),
             "    return at;",
             "}",
             "",

@@ -190,6 +190,9 @@ class Formula:
                 else f"{constant(ir.const(float(a.value), s.dtype), ctype)}"
                 for a, x in zip(s.args, args, strict=True)
             ]
+        elif is_float(s.dtype):  # what C would do without a word, and compilers warn of
+            whole = [a.dtype in ("i32", "i64") and not isinstance(a, ir.Const) for a in s.args]
+            args = [f"({ctype}){factor(x)}" if one else x for one, x in zip(whole, args, strict=True)]
         floats = [x.dtype for x in s.args if is_float(x.dtype)]
         suffix = types.suffix(s.dtype if is_float(s.dtype) else floats[0]) if floats or is_float(s.dtype) else "_i64"
         if record.arity == 0 or len(args) > record.arity:

@@ -146,7 +146,7 @@ class GatheredText:
         for k in block:
             names[k] = kernel.names.fresh(*LETTERS)
             own.append(names[k])
-        i = kernel.names.fresh("r")
+        i = kernel.names.fresh("line")
         own.append(i)
         levels = {k: 0 for k in names if k > rows and k not in block} | dict.fromkeys(range(rows + 1), 1)
         levels |= {v: 2 + k for k, v in enumerate(block)}

@@ -116,10 +116,12 @@ static void fourier_real(long n, int inverse, const real *x, long x_step, const 
             f[k] = (complex_f64){z.im, z.re};
         }
         row = fourier_passes(m, root, f, free);
-        for (long j = 0; j < n; j++) row[j] = complex_product((complex_f64){row[j].im / m, row[j].re / m}, chirp[j]);
+        const double size = (double)m;
+        for (long j = 0; j < n; j++)
+            row[j] = complex_product((complex_f64){row[j].im / size, row[j].re / size}, chirp[j]);
     }
     for (long j = 0; j < n; j++) {
-        re[j * re_step] = (real)(inverse ? row[j].im / n : row[j].re);
-        im[j * im_step] = (real)(inverse ? row[j].re / n : row[j].im);
+        re[j * re_step] = (real)(inverse ? row[j].im / (double)n : row[j].re);
+        im[j * im_step] = (real)(inverse ? row[j].re / (double)n : row[j].im);
     }
 }

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import random
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
+from cases import SPECS, Case
+from compiled import compiler
 from dslc.backends.c.brackets import plain
 from dslc.backends.c.text import broken
 
@@ -112,3 +115,28 @@ def test_parameters_are_called_by_the_ends_of_their_paths() -> None:
     assert found["decoder_stack_layer_norm_scale"] == {"decoder_stack_layer_norm_scale"}
     assert found["embed_W"] == {"embed_W"}
     assert len({name for names in found.values() for name in names}) == len(found) > 12
+
+
+@pytest.mark.wide(20)
+@pytest.mark.parametrize("path", SPECS)
+def test_compilers_have_nothing_to_warn_of(path: str, tmp_path: Path) -> None:
+    """But for sizes of memory, products of numbers with a sign: they are checked to be above 0 before."""
+    case = Case(path)
+    name = case.path.stem.replace("-", "_")
+    for file, text in compile_files(case.path, "c", case.settings).items():
+        (tmp_path / file).write_text(text, encoding="utf-8")
+    (source,) = tmp_path.glob("*.c")
+    warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wno-sign-conversion", "-Wno-psabi"]
+    warnings.append("-Wno-float-conversion")  # where a spec computes with doubles and wants floats
+    command = [compiler(), "-std=c11", "-march=native", "-fopenmp-simd", "-fsyntax-only", "-Werror", *warnings]
+    adjoints = f"-D{name.upper()}_ADJOINTS"
+    done = subprocess.run([*command, adjoints, str(source)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:3000]
+
+
+def test_an_element_of_a_row_is_reached_by_the_number_of_the_row() -> None:
+    """And indices that nothing reads have no line."""
+    text = compile_files(ROOT / "specs/transformer/gpt.dsl", "c")["gpt.c"]
+    head = text.index("static void forward_layer_norm_y(")
+    body = text[head : text.index("\n}\n", head)]
+    assert "decoder_stack_h[row * 64 + " in body and "row %" not in body and "row /" not in body
