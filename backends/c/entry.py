@@ -409,7 +409,7 @@ class EntryText:
             kernel.line(f"{name}(&f, 0, 1);")
             return
         if self.packs:
-            pack_before(self, kernel, inner, region)
+            pack_before(self, kernel, inner)
         for title, extent in self.before:
             kernel.line(f"parallel({title}, &f, {kernel.size(extent)}, 1);")
         pieces = kernel.size(math.prod(region.sizes))

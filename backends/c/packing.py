@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dslc.backends.c.text import factor
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Product, Region, based
+from dslc.schedule.form import Product, based
 from dslc.sizes import Size
 
 if TYPE_CHECKING:
@@ -26,11 +26,12 @@ FEW_AT_ONCE = 3
 
 @dataclass(frozen=True)
 class Pack:
-    """A matrix in panels: the name of its field, the call that writes it, and how many columns it has."""
+    """A matrix in panels: the name of its field, the call that writes it, how many columns and rows its product has."""
 
     name: str
     call: str
     columns: Size
+    rows: Size
     matrix: ir.Read
     transposed: bool
 
@@ -41,20 +42,19 @@ def packed(kernel: Kernel, product: Product, depth: Size, b: str, bk: str, bj: s
     name = entry.names_of_fields.fresh(f"{entry.wish(product.right.tensor)}_packed")
     ctype, suffix = entry.types.of(node.dtype), entry.types.suffix(node.dtype)
     entry.fields[name] = f"{ctype} *"
-    columns = node.shape[product.columns]
+    columns, rows = node.shape[product.columns], math.prod(node.shape[: product.columns])
     entry.packed_sizes[name] = (depth, columns, suffix)
     K = factor(kernel.size(depth))
     piece = f"{b} + begin" if bj == "1" else f"{b} + begin * {factor(bj)}"
     call = f"pack{suffix}({K}, end - begin, {piece}, {bk}, {bj}, f->{name} + begin * {factor(K)});"
-    entry.packs.append(Pack(name, call, columns, product.right, bj != "1"))
+    entry.packs.append(Pack(name, call, columns, rows, product.right, bj != "1"))
     local = kernel.names.fresh(name)
     kernel.head[local] = f"const {ctype} *{local} = f->{name};"
     return local
 
 
-def pack_before(entry: EntryText, kernel: Kernel, inner: Kernel, region: Region) -> None:
-    """Pack the matrices of a region, if it has rows enough to gain by that."""
-    here = math.prod(region.sizes)
+def pack_before(entry: EntryText, kernel: Kernel, inner: Kernel) -> None:
+    """Pack the matrices of a region whose products have rows enough to gain by that."""
     for pack in entry.packs:
         title = entry.names.fresh(f"{entry.interface.name}_{pack.name}")
         lines = [
@@ -66,8 +66,8 @@ def pack_before(entry: EntryText, kernel: Kernel, inner: Kernel, region: Region)
         ]
         entry.functions.append("\n".join(lines))
         left = loops_left(entry, pack.matrix)
-        rows = kernel.size(math.prod([here, *(scan.length for scan, _ in left)]))
-        few = f"{kernel.size(here)} >= {FEW_AT_ONCE} && " if left and not pack.transposed else ""
+        rows = kernel.size(math.prod([pack.rows, *(scan.length for scan, _ in left)]))
+        few = f"{kernel.size(pack.rows)} >= {FEW_AT_ONCE} && " if left and not pack.transposed else ""
         found = [
             f"if ({few}{rows} >= {FEW_ROWS}) parallel({title}, &f, {kernel.size(pack.columns)}, {PANELS});",
             f"else f.{pack.name} = NULL;",

@@ -247,17 +247,21 @@ static void copied_panels_real(long M, long N, long K, factor_real A, factor_rea
 // has `rows` rows, else this is 0.
 static void upright_real(long M, long N, long K, factor_real A, factor_real B, long rows, real *C, long ci,
                          int accumulate) {
-    enum { WIDTH = 16 * TILE_ROWS, DEPTH = 1024 / sizeof(real), R = TILE_ROWS };
+    enum { WIDTH = 16 * TILE_ROWS, DEPTH = 1024 / sizeof(real), R = TILE_ROWS, LINES = 8 };
     real block[DEPTH * WIDTH] __attribute__((aligned(64)));
     for (long k = 0; k < K; k += DEPTH, accumulate = 1)
         for (long i = 0; i < M; i += WIDTH) {
             long depth = K - k < DEPTH ? K - k : DEPTH, width = M - i < WIDTH ? M - i : WIDTH;
-            for (long r = 0; r < depth; r++)
+            for (long n = 0; n < depth; n += LINES) // some lines at once: tiles may lie 4 KB apart, which a cache dislikes
                 for (long c = 0; c < width; c += R) {
-                    const real *from = A.p + (k + r) * A.dk + (i + c) * A.di;
-                    real *to = block + (c / R * depth + r) * R;
-                    if (c + R <= width && A.di == 1) memcpy(to, from, R * sizeof(real));
-                    else for (long t = 0; t < R; t++) to[t] = c + t < width ? from[t * A.di] : 0;
+                    const real *from = A.p + (k + n) * A.dk + (i + c) * A.di;
+                    real *to = block + (c / R * depth + n) * R;
+                    long lines = depth - n < LINES ? depth - n : LINES;
+                    if (c + R <= width && A.di == 1)
+                        for (long r = 0; r < lines; r++) memcpy(to + r * R, from + r * A.dk, R * sizeof(real));
+                    else
+                        for (long r = 0; r < lines; r++)
+                            for (long t = 0; t < R; t++) to[r * R + t] = c + t < width ? from[r * A.dk + t * A.di] : 0;
                 }
             factor_real a = {block, depth * R, R, 0}, b = {B.p + k * B.dk, 0, B.dk, 0};
             real *c = C + i * ci;
