@@ -178,7 +178,11 @@ class Body:
             case ir.Const():
                 if isinstance(s.value, int | float) and s.value < 0:
                     return Text(constant(ir.const(-s.value, s.dtype)), ()).negative
-                return root(s.value) or Text(constant(s), ())
+                if (known := root(s.value)) is not None:
+                    return known
+                if self.lowering.dtype == "np.float32" and s.dtype in ("float", "f32") and len(repr(s.value)) > 12:
+                    s = ir.const(float(f"{s.value:.9g}"), s.dtype)  # as many digits as tell a float32
+                return Text(constant(s), ())
             case ir.SizeOf():
                 code = float_code(s.size) if s.dtype == "float" else size_code(s.size)
                 return Text(code, (), ATOM if re.fullmatch(r"\w+", code) else PLUS)

@@ -164,6 +164,7 @@ def evaluation_function(text: ModuleText, program: Program, lowered: Lowered) ->
         call = f"forward({', '.join(['params', *map(argument, given), *states])})"
         results = list(program.forward.lowered.outputs)
         low.names |= dict(zip(entry.calls.values(), names, strict=True))
+        made.prologue = [x for x in made.prologue if not x.startswith("fitting(")]  # which `forward` compares
         if len(results) == 1:
             low.line(f"{names[0]} = {call}")
         elif list(entry.calls) == results:
