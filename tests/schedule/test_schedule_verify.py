@@ -18,11 +18,13 @@ from dslc.compiler import choose
 from dslc.frontend import check_file
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
+from dslc.passes.tiles import LONGEST_ROW
 from dslc.program import Program
 from dslc.schedule.form import Kernel, Loop, Recurrence, Region, Step, walked
 from dslc.schedule.group import scheduled
 from dslc.schedule.plan import Kept, Plan, Row, Slot, apart, planned
 from dslc.schedule.verify import Unsound, verify
+from dslc.sizes import symbol
 from tests.incremental.models import STEPS
 
 ROOT = Path(__file__).parents[2]
@@ -245,3 +247,9 @@ def test_sums_that_a_step_reads_are_not_added_up_after_the_loop() -> None:
         early.split = late[0].split
         with pytest.raises(Unsound, match="which is not in memory"):
             verify(steps, plan)
+
+
+def test_passes_and_the_machine_agree_on_how_long_a_row_is_held() -> None:
+    target = backend_of("triton").target
+    assert target is not None and target.longest_row == LONGEST_ROW
+    assert target.holds((LONGEST_ROW,)) and not target.holds((LONGEST_ROW, 2)) and not target.holds((symbol("N"),))
