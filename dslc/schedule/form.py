@@ -11,8 +11,8 @@
     View     a value that is there: a part of what a step gives, or the same memory in another shape
 
 In a region, a member reads what another one computes at the same place of the parallel axes only. So each piece of
-these axes can be computed by itself, in any order and on any thread, with the same result bit by bit. That is what
-makes a fusion legal, and it is asked of the program alone.
+these axes can be computed by itself, in any order and on any thread, with the same result bit by bit. So it is in a
+kernel, whose programs are such pieces. That is what makes a fusion legal, and `aligned` asks it of the program alone.
 
 A kernel has variables of its own, each with a size. They are split into tile axes:
 
@@ -31,6 +31,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dslc.ir import nodes as ir
+from dslc.ir.rewrite import plain_variable
 from dslc.sizes import Size
 
 
@@ -40,7 +41,8 @@ class Pass:
 
     A member without a reduction has a value at each place; one with a reduction adds up over the loops. `kind`:
     "map" for these two; "rows" for a reduction that has axes of its own inside of the region, which it keeps in memory
-    while it runs over what it reduces; "columns" where these axes are the parallel axes themselves.
+    while it runs over what it reduces; "columns" where these axes are the parallel axes themselves; "statement" where
+    arrays are computed as a whole: the last member, of whose formula the others are parts.
     """
 
     kind: str
@@ -325,3 +327,18 @@ def based(node: ir.Node) -> ir.Node:
     while isinstance(node, ir.Reshape):
         node = resolved(node.of)
     return node
+
+
+def aligned(node: ir.Comp, axes: Mapping[ir.Node, Sequence[int]]) -> dict[int, int] | None:
+    """The variables of a formula as those of a region or kernel that it is to join; None where that is not legal.
+
+    `axes` are those of the values that are computed there: each of them must be read where it is, at its own place.
+    """
+    found: dict[int, int] = {}
+    for s in ir.scalars(node.body):
+        if isinstance(s, ir.Read):
+            for place, axis in zip(s.places, axes.get(s.tensor, ()), strict=False):
+                variable = plain_variable(place)
+                if variable is None or found.setdefault(variable, axis) != axis:
+                    return None
+    return found if len(set(found.values())) == len(found) else None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Call, Item, Loop, Pass, Region, Step, based, resolved
+from dslc.schedule.form import Call, Item, Loop, Pass, Region, Step, aligned, based, resolved
 from dslc.schedule.products import product_of, stride
 
 
@@ -141,18 +141,18 @@ def _many(sizes: Sequence[object]) -> bool:
 def _at_same_place(node: ir.Comp, region: Region, depth: int) -> bool:
     """Does a node read members of a region where it is itself, along the parallel axes?"""
     members = set(region.nodes)
-    for s in ir.scalars(node.body):
-        if not isinstance(s, ir.Read):
-            continue
-        tensor = resolved(s.tensor)
-        while isinstance(tensor, ir.Reshape) and tensor.shape[:depth] == tensor.of.shape[:depth]:
-            tensor = resolved(tensor.of)
-        if isinstance(tensor, ir.Reshape):
-            if based(tensor) in members:
-                return False
-        elif tensor in members and any(s.places[k] is not ir.plain(k) for k in range(depth)):
-            return False
-    return True
+    read = [s.tensor for s in ir.scalars(node.body) if isinstance(s, ir.Read) and based(s.tensor) in members]
+    found = aligned(node, dict.fromkeys(read, range(depth)))
+    same = found is not None and all(variable == axis for variable, axis in found.items())
+    return same and all(_keeps_axes(tensor, depth) for tensor in read)
+
+
+def _keeps_axes(tensor: ir.Node, depth: int) -> bool:
+    """Has the memory that a value shows the same first axes?"""
+    tensor = resolved(tensor)
+    while isinstance(tensor, ir.Reshape) and tensor.shape[:depth] == tensor.of.shape[:depth]:
+        tensor = resolved(tensor.of)
+    return not isinstance(tensor, ir.Reshape)
 
 
 # ---- inside of a region ----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from dslc.ir.rewrite import Change, keep, plain_variable
 from dslc.passes.narrow import HALVES
 from dslc.passes.sides import contraction_sides, inner_order, is_contraction
 from dslc.passes.tiles import Ending, Roles, ending, read_roles, tile_roles, tiles_of
-from dslc.schedule.form import Call, Dot, Kernel, Loop, Member, Step, View, all_reads
+from dslc.schedule.form import Call, Dot, Kernel, Loop, Member, Step, View, aligned, all_reads
 from dslc.schedule.runs import runs_of
 from dslc.schedule.target import Target
 from dslc.sizes import Size
@@ -233,17 +233,9 @@ def member(node: ir.Comp, mapping: dict[int, int]) -> Member:
 
 def alignment(node: ir.Comp, kernel: Kernel) -> dict[int, int] | None:
     """The variables of a node as variables of a kernel: every read of a member must be at its own axes."""
-    found: dict[int, int] = {}
-    for s in ir.scalars(node.body):
-        if not isinstance(s, ir.Read) or s.tensor not in kernel.members:
-            continue
-        axes = kernel.members[s.tensor].axes
-        for place, axis in zip(s.places, axes, strict=True):
-            variable = plain_variable(place)
-            if variable is None or found.setdefault(variable, axis) != axis:
-                return None
+    found = aligned(node, {x: m.axes for x, m in kernel.members.items()})
     sizes = (*node.shape, *node.reduced)
-    if len(set(found.values())) != len(found) or any(sizes[v] != kernel.sizes[w] for v, w in found.items()):
+    if found is None or any(sizes[v] != kernel.sizes[w] for v, w in found.items()):
         return None
     missing = [v for v in range(len(sizes)) if v not in found]
     spare = [v for v in kernel.columns if v not in found.values()]
@@ -365,20 +357,8 @@ def add_tiles(kernel: Kernel, node: ir.Comp, mapping: dict[int, int], tiles: dic
 
 def stream_joined(node: ir.Comp, end: Ending, kernel: Kernel, tiles: dict[ir.Node, Roles]) -> bool:
     """Put a reduction of tiles into a kernel with the same long sides; False if they differ."""
-    found: dict[int, int] = {}
-    shared = False
-    for s in ir.scalars(node.body):
-        if not isinstance(s, ir.Read):
-            continue
-        known = kernel.tiles.get(s.tensor) or kernel.members.get(s.tensor)
-        if known is None:
-            continue
-        shared = shared or s.tensor in kernel.tiles
-        for place, axis in zip(s.places, known.axes, strict=True):
-            variable = plain_variable(place)
-            if variable is None or found.setdefault(variable, axis) != axis:
-                return False
-    if not shared or len(set(found.values())) != len(found):
+    found = aligned(node, {x: m.axes for x, m in (*kernel.members.items(), *kernel.tiles.items())})
+    if found is None or not any(isinstance(s, ir.Read) and s.tensor in kernel.tiles for s in ir.scalars(node.body)):
         return False
     sizes = (*node.shape, *node.reduced)
     if any(sizes[v] != kernel.sizes[w] for v, w in found.items()):
