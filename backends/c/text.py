@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dslc.backends.c.brackets import plain
+from dslc.backends.c.runtime import FUNCTIONS
 
 from dslc.ir import nodes as ir
 from dslc.polynomials import Function, Polynomial, Symbol
@@ -32,9 +33,9 @@ I complex imaginary EOF BUFSIZ RAND_MAX stdin stdout stderr assert offsetof nore
 BIG_ENDIAN LITTLE_ENDIAN PDP_ENDIAN BYTE_ORDER CLOCKS_PER_SEC CPU_SETSIZE CSIGNAL MAXFLOAT MB_CUR_MAX MINSIGSTKSZ
 NFDBITS NGREG NSIG F_LOCK F_OK F_TEST F_TLOCK F_ULOCK L_INCR L_SET L_XTND R_OK W_OK X_OK WCONTINUED WEXITED WNOHANG
 WNOWAIT WSTOPPED WUNTRACED math_errhandling sched_priority
-INLINE CALL UNROLL IN_REGISTER SHUFFLE LOWER_f32 LOWER_f64 UPPER_f32 UPPER_f64
 """
-KEYWORDS = frozenset(RESERVED.split())
+#: words of C, and what generated code calls: a value of such a name would stand in front of the function
+KEYWORDS = frozenset(RESERVED.split()) | FUNCTIONS.keys()
 #: what macros of the headers are called; others than functions, a macro takes its name away from everything
 MACRO = re.compile(
     r"(?!\w*_\d*$)"  # another name is found by such an ending

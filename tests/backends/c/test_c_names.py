@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from cases import QUICK
 from compiled import compiler
-from dslc.backends.c.text import reserved
+from dslc.backends.c.runtime import FUNCTIONS
+from dslc.backends.c.text import identifier, reserved
 
 from dslc import compile as compiled
 
@@ -65,6 +66,11 @@ NAMES = [
     "R_OK",
     "STA_INS",
     "si_value",
+    "padded",
+    "taken",
+    "larger",
+    "wrapped",
+    "complex_product",
 ]
 INPUTS = ", ".join(f"{name}: f32[N, 3]" for name in NAMES if name != "N")
 SIZES = ", ".join(f"x{k}: f32[{name}]" for k, name in enumerate(NAMES))
@@ -112,3 +118,20 @@ def test_names_of_macros_are_taken() -> None:
     own = {name for text in SOURCES for name in re.findall(r"^ *# *define +([A-Za-z]\w*)", text, re.MULTILINE)}
     assert "INLINE" in own
     assert not [name for name in {*found, *own} if not reserved(name)]
+
+
+def test_no_value_is_called_as_a_function_of_the_runtime() -> None:
+    assert not [name for name in FUNCTIONS if identifier(name) == name]
+
+
+def test_values_beside_calls_of_the_runtime(tmp_path: Path) -> None:
+    spec = """
+model m(taken: f32[T]) -> y: [2*T]:
+    padded[t: 2*T] = (taken[t] else 0)
+    larger[f], wrapped[f] = fft[t -> f](padded[t])
+    y[f] = larger[f]^2 + wrapped[f]^2
+"""
+    (tmp_path / "m.dsl").write_text(spec)
+    x = np.array([1.0, -2, 0.5])
+    found = compiled(tmp_path / "m.dsl", backend="c", dtype="f64").forward({}, x)
+    np.testing.assert_allclose(found, np.abs(np.fft.fft(x, 6)) ** 2, rtol=1e-12)
