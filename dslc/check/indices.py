@@ -511,7 +511,7 @@ def _part_of(frame: Frame, first: Evidence, found: Evidence, help: str | None, o
         open_ = open_ or (stated and not facts.nonnegative(tidy(short.size - long.size)))
         if read is None or rest is None or not open_ or not long.span.text.isidentifier():
             continue
-        before, after = read[2].count(","), rest[1].count(",")
+        before, after = (_INNER.sub("", x).count(",") for x in (read[2], rest[1]))
         size = frame.show(short.size)
         part = f"{read[1]}[{', '.join([':'] * before + [f'0:{size}'] + [':'] * after)}]"
         condition = "" if certain else f" and `where {size} <= {frame.show(long.size)}`"
@@ -521,9 +521,10 @@ def _part_of(frame: Frame, first: Evidence, found: Evidence, help: str | None, o
     return help
 
 
-#: a read before one of its items, and behind it
-_READ = re.compile(r"(\w+)\[([^][()\n]*)$")
-_REST = re.compile(r"([^][()\n]*)\](?!\s*=[^=])")
+#: a read before one of its items, and behind it; another item may be data, such as `label[n, t]`
+_INNER = re.compile(r"\[[^][()\n]*\]")
+_READ = re.compile(rf"(\w+)\[((?:[^][()\n]|{_INNER.pattern})*)$")
+_REST = re.compile(rf"((?:[^][()\n]|{_INNER.pattern})*)\](?!\s*=[^=])")
 
 
 def tensors_in(e: Expr) -> list[Tensor]:

@@ -127,6 +127,13 @@ FOLLOWED = {
         "    d[n, t: T-1] = x[n, t+1] - x_part[n, t]\n",
         ["x_part = x[:, 0:T - 1]", "x_part[n, t]"],
     ),
+    "an axis of which a part is meant, beside data": (
+        "model m(a: f32[N, T, V], token: i32[N, T] < V) -> y: [] where T >= 2:\n"
+        "    y = -mean[n, t: T - 1](a[n, t, token[n, t+1]])\n",
+        "model m(a: f32[N, T, V], token: i32[N, T] < V) -> y: [] where T >= 2:\n"
+        "    a_part = a[:, 0:T - 1, :]\n    y = -mean[n, t: T - 1](a_part[n, t, token[n, t+1]])\n",
+        ["a_part = a[:, 0:T - 1, :]", "a_part[n, t, token[n, t+1]]"],
+    ),
     "learned positions": (
         "model m(x: f32[N, T, 8]) -> y: [N, T, 8]:\n    param position: [16, 8] ~ normal(0.02)\n"
         "    y[n, t, e] = x[n, t, e] + position[t, e]\n",
