@@ -162,6 +162,53 @@ STEP_SLIPS = {
     "params.v = NULL": "v is missing",
 }
 
+#: a forward pass that saves what its adjoint reads, in memory of exactly its size
+ADJOINT = """
+#include <stdio.h>
+#include <stdlib.h>
+#include "s.h"
+int main(int count, char **words) {
+    s_params params = {calloc(15, 4), calloc(18, 4)}, grads = {calloc(15, 4), calloc(18, 4)};
+    int32_t *token = calloc(150, sizeof *token); // for fifty rows
+    float *y = calloc(18, 4), *d_y = calloc(450, 4);
+    s_forward_saving_arguments a = {.N = 2, .T = 3, .token = token, .params = &params, .y = y};
+    s_adjoint_arguments b = {.N = 2, .T = 3, .token = token, .d_y = d_y, .params = &params, .grads = &grads};
+    a.saved_bytes = b.saved_bytes = (s_forward_saving_saves(&a) + 63) / 64 * 64;
+    a.saved = aligned_alloc(64, a.saved_bytes), b.saved = a.saved;
+    size_t bytes = s_forward_saving_workspace(&a) + 50 * s_adjoint_workspace(&b);
+    char *workspace = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    const s_adjoint_arguments *given = &b;
+    switch (count > 1 ? atoi(words[1]) : 0) { SLIPS }
+    int32_t code = s_forward_saving(&a, workspace, bytes);
+    if (!code) code = s_adjoint(given, workspace, bytes);
+    puts(s_message(code));
+    return 0;
+}
+"""
+
+SAVED = "saved: expected as many bytes as are saved at these sizes, at a multiple of 64"
+ADJOINT_SLIPS = {
+    "a.T = 3": "no error",
+    "a.saved = NULL": SAVED,
+    "a.saved_bytes = 0": SAVED,
+    "a.saved_bytes -= 64": SAVED,
+    "a.saved = (char *)a.saved + 4": SAVED,
+    "b.saved = NULL": SAVED,
+    "b.saved_bytes -= 64": SAVED,
+    "b.saved = (const char *)b.saved + 32": SAVED,
+    "b.N = 50": SAVED,  # what was saved for two is too little
+    "b.T = 7": "needs T <= 6",
+    "b.N = -2": "N: expected at least 1",
+    "b.N = 1LL << 60": ": expected arrays of at most 2^47 numbers",
+    "given = NULL": "arguments are missing",
+    "b.d_y = NULL": "d_y is missing",
+    "b.grads = NULL": "grads is missing",
+    "grads.v = NULL": "grads.v is missing",
+    "token[5] = 5": "token: expected 0 <= value < 5",
+    "b.token = NULL": "token is missing",
+    "workspace += 8": "workspace: expected as many bytes as the function of the sizes tells, at a multiple of 64",
+}
+
 
 def program(folder: Path, name: str, spec: str, text: str, slips: dict[str, str]) -> Path:
     """A program that makes the slip whose number it is told, watched by sanitizers."""
@@ -173,7 +220,18 @@ def program(folder: Path, name: str, spec: str, text: str, slips: dict[str, str]
     (folder / "main.c").write_text(text.replace("SLIPS", cases), encoding="utf-8")
     flags = ["-O1", "-g", "-march=native", "-fopenmp-simd", "-fno-math-errno", "-ffp-contract=fast"]
     watched = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-Wall", "-Wextra", "-Werror", "-Wno-psabi"]
-    command = [compiler(), *flags, *watched, "main.c", f"{name}.c", "-o", "main", "-pthread", "-lm"]
+    command = [
+        compiler(),
+        *flags,
+        *watched,
+        f"-D{name.upper()}_ADJOINTS",
+        "main.c",
+        f"{name}.c",
+        "-o",
+        "main",
+        "-pthread",
+        "-lm",
+    ]
     subprocess.run(command, cwd=folder, check=True)
     return folder / "main"
 
@@ -195,6 +253,11 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program(tmp_path_factory.mktemp("s"), "s", STEP, STEPS, STEP_SLIPS)
 
 
+@pytest.fixture(scope="module")
+def adjoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return program(tmp_path_factory.mktemp("a"), "s", STEP, ADJOINT, ADJOINT_SLIPS)
+
+
 @pytest.mark.parametrize("slip", SLIPS)
 def test_a_step_of_training_refuses_what_it_cannot_read(slip: str, training: Path) -> None:
     assert told(training, [*SLIPS].index(slip)).endswith(SLIPS[slip])
@@ -203,3 +266,8 @@ def test_a_step_of_training_refuses_what_it_cannot_read(slip: str, training: Pat
 @pytest.mark.parametrize("slip", STEP_SLIPS)
 def test_a_step_of_a_sequence_refuses_what_it_cannot_read(slip: str, steps: Path) -> None:
     assert told(steps, [*STEP_SLIPS].index(slip)).endswith(STEP_SLIPS[slip])
+
+
+@pytest.mark.parametrize("slip", ADJOINT_SLIPS)
+def test_an_adjoint_refuses_what_it_cannot_read(slip: str, adjoint: Path) -> None:
+    assert told(adjoint, [*ADJOINT_SLIPS].index(slip)).endswith(ADJOINT_SLIPS[slip])
