@@ -180,6 +180,10 @@ def equation_values(
         label = Label(value.span, wording.count(len(results), "result"))
         one = elementwise.by_name(value, val) if len(targets) == 1 else None
         help = f"name every result, or take one: {one}" if one else None
+        if one and targets[0].items is not None and len(val.results) <= 4:
+            brackets = targets[0].span.text[len(targets[0].name) :]
+            every = ", ".join(f"{name}{brackets}" for name in val.results)
+            help = f"name every result: `{every} = ...`; or take one: {one}"
         frame.report(kinds.RESULT_COUNT(label, names, expected=len(targets), found=len(results), help=help))
         return None
     laid = []

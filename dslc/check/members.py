@@ -48,9 +48,15 @@ def one_of(frame: Frame, node: t.Member, results: Results, parts: list[str]) -> 
     """`r.loss`, after `r = f(x)`."""
     if len(parts) == 1 and node.name in results.tensors:
         return results.tensors[node.name]
-    name = parts[-1] if parts[-1] not in results.tensors else parts[-2]
-    place, help = node.span.word(name), wording.near(name, list(results.tensors), "it has")
-    frame.report(kinds.NO_SUCH_RESULT(Label(place), name=name, callee=node.root.span.text, help=help))
+    whole = node.root.span.text
+    if parts[-1] in results.tensors:  # `r.loss.a`
+        one = f"{whole}.{parts[-1]}"
+        help = f"it is one value; `{whole}` has {wording.listed(list(results.tensors))}"
+        place = node.span.word(parts[-2], len(one))
+        frame.report(kinds.NO_SUCH_RESULT(Label(place), name=parts[-2], callee=one, help=help))
+        return None
+    place, help = node.span.word(parts[-1]), wording.near(parts[-1], list(results.tensors), "it has")
+    frame.report(kinds.NO_SUCH_RESULT(Label(place), name=parts[-1], callee=whole, help=help))
     return None
 
 

@@ -133,10 +133,19 @@ train m(x):
         ("y = r + 1", "E0414", "take one by its name: `r.bent` or `r.power`"),
         ("y[n, k] = r[n, k]", "E0414", "take one by its name: `r.bent` or `r.power`"),
         ("y = r.powr", "E0415", "did you mean `power`?"),
-        ("y = r.bent.W", "E0415", "it has `bent` and `power`"),
+        ("y = r.bent.W", "E0415", "it is one value; `r` has `bent` and `power`"),
+        ("y = r.bent.power", "E0415", "it is one value; `r` has `bent` and `power`"),
     ],
 )
 def test_misuse_is_told_with_the_names(line: str, code: str, help: str) -> None:
     text = PARTS + f"fn f(x: [N, K]) -> y: [N, K]:\n    r = parts(x)\n    {line}\n"
     (found,) = check_text(text, "misuse.dsl").diagnostics
     assert (found.code, help in (found.help or "")) == (code, True), found.help
+
+
+def test_results_of_a_call_for_each_row_are_named_one_by_one() -> None:
+    stats = "fn stats(x: [K]) -> (mu: [], peak: []):\n    mu = mean(x)\n    peak = max(x)\n\n"
+    text = f"{stats}fn f(x: [N, K]) -> y: [N]:\n    {{}} = stats(x[n, :])\n    y[n] = {{}} * {{}}\n"
+    (found,) = check_text(text.format("r[n]", "r[n].mu", "r[n].peak"), "rows.dsl").diagnostics
+    assert found.help is not None and found.help.startswith("name every result: `mu[n], peak[n] = ...`; or take one")
+    assert not check_text(text.format("mu[n], peak[n]", "mu[n]", "peak[n]"), "rows.dsl").diagnostics
