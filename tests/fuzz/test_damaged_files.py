@@ -247,13 +247,14 @@ def test_the_commands_end_with_status_1(job: Job, tmp_path: Path) -> None:
     for part in (header("'<f8'", "(1000000000000,)"), b"\x93NUMPY\x01\x00\x10"):
         data.write_bytes(archive({"x": 0.0, "target": 0.0}, lambda _, part=part: part))
         weights.write_bytes(good[: len(part)])
-        for arguments in (
-            ("train", spec, "--data", data, "-o", tmp_path / "run"),
-            ("run", spec, "--inputs", data, "--weights", job.folder / "weights.safetensors", "-o", tmp_path / "y.npz"),
-            ("run", spec, "--inputs", data, "--weights", weights, "-o", tmp_path / "y.npz"),
+        kept = job.folder / "weights.safetensors"
+        for named, arguments in (
+            (data, ("train", spec, "--data", data, "-o", tmp_path / "run")),
+            (data, ("run", spec, "--inputs", data, "--weights", kept, "-o", tmp_path / "y.npz")),
+            (weights, ("run", spec, "--inputs", data, "--weights", weights, "-o", tmp_path / "y.npz")),
         ):
             done = CliRunner().invoke(cli, [str(a) for a in arguments], catch_exceptions=False)
-            assert done.exit_code == 1 and str(data) in done.stderr, done.output
+            assert done.exit_code == 1 and str(named) in done.stderr, done.output
     np.savez(data, x=np.zeros((4, 3)), target=np.zeros(4))
     command = ("train", spec, "--data", data, "--weights", weights, "-o", tmp_path / "run")
     done = subprocess.run(
