@@ -57,6 +57,8 @@ def declarations(interface: Interface) -> str:
     ):
         if fields:
             blocks.append(f"/* {what} */\n{struct(f'{prefix}_{kind}', map(stored, fields))}")
+    if interface.entries:
+        blocks.append(CALLED.replace("PREFIX", prefix))
     blocks += [declared(interface, entry) for entry in interface.entries]
     blocks.append(
         "/* What a code of the functions above means: a text that stays. */\n"
@@ -69,18 +71,24 @@ def declarations(interface: Interface) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
+#: what is said of all functions once
+CALLED = """\
+/* Each function below takes a struct of arguments and memory to work in, at a multiple of 64, of as many bytes as its
+   _workspace tells for the sizes in the struct. It returns 0, or a code for PREFIX_message. */"""
+
+
 def declared(interface: Interface, entry: Entry) -> str:
     """The struct of arguments of one function, and its prototypes."""
     name = f"{interface.prefix}_{entry.name}"
     given = f"const {name}_arguments *a"
-    only = f" Compiled with -D{adjoints_macro(interface.prefix)} alone." if entry.name in ADJOINTS else ""
-    saves = f"size_t {name}_saves({given}); /* bytes that it saves, at these sizes */"
+    only = f"\n   Compiled with -D{adjoints_macro(interface.prefix)} alone." if entry.name in ADJOINTS else ""
+    saves = f"size_t {name}_saves({given}); /* bytes that it saves */"
     return "\n".join([
         f"/* {comment(purpose(entry))}{only} */",
         struct(f"{name}_arguments", arguments(interface, entry)),
         *([saves] if entry.saved == "written" else []),
-        f"size_t {name}_workspace({given}); /* bytes that it works in, at these sizes */",
-        f"int32_t {name}({given}, void *workspace, size_t bytes); /* 0, or a code for {interface.prefix}_message */",
+        f"size_t {name}_workspace({given});",
+        f"int32_t {name}({given}, void *workspace, size_t bytes);",
     ])  # fmt: skip
 
 

@@ -317,8 +317,6 @@ PREAMBLE = """#ifndef _GNU_SOURCE
 #define _GNU_SOURCE // which processors this process may use
 #endif
 #include <math.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 """
 

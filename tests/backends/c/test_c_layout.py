@@ -140,3 +140,14 @@ def test_an_element_of_a_row_is_reached_by_the_number_of_the_row() -> None:
     head = text.index("static void forward_layer_norm_y(")
     body = text[head : text.index("\n}\n", head)]
     assert "decoder_stack_h[row * 64 + " in body and "row %" not in body and "row /" not in body
+
+
+@pytest.mark.parametrize("path", ["specs/mlp/mlp.dsl", "specs/transformer/gpt.dsl"])
+def test_a_header_says_once_how_functions_are_called(path: str) -> None:
+    files = compile_files(ROOT / path, "c")
+    (header,) = (text for name, text in files.items() if name.endswith(".h"))
+    (source,) = (text for name, text in files.items() if name.endswith(".c"))
+    assert header.count("It returns 0, or a code for") == 1
+    assert [line for line in header.splitlines() if len(line) > 120 and line[0] != " "] == []
+    includes = re.findall(r"#include <\w+\.h>", source[: source.index("typedef struct")])
+    assert len(includes) == len(set(includes)) == 4
