@@ -82,6 +82,11 @@ def pair_dims(
                 help = f"{each}; write `:` for an axis of the call itself, on the left too"
         elif given.tensor is not None and rank < declared:
             help = f"the call needs {axes}; write the missing ones out with an equation before it"
+            if given.span.text.isidentifier() and declared <= 6:
+                here = ", ".join("ijklmn"[:rank])
+                left = ", ".join("ijklmn"[:rank]) + "".join(f", {letter}: 1" for letter in "ijklmn"[rank:declared])
+                read = f"{given.span.text}[{here}]" if here else given.span.text
+                help += f", as in `part[{left.removeprefix(', ')}] = {read}`, and pass `part`"
         expected = f"{axes} or more" if rests else axes
         report(kinds.ARGUMENT_RANK(*labels, name=formal.name, expected=expected, found=rank, help=help))
         return None

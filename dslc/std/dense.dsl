@@ -65,7 +65,7 @@ layer gaussian_noise(x: [...], deviation = 0.1) -> y: [...]:
     inference:
         y = x
 
-# All axes after the first merged into one, the last fastest.
+# The axes of images merged into one, channels fastest: a row for each image.
 fn flatten(x: [N, H, W, C]) -> y: [N, H * W * C]:
     y[n, (h w c)] = x[n, h, w, c]
 

@@ -176,6 +176,12 @@ FOLLOWED = {
         "    part[t, :, :] = inv(V[t, :, :])\n    y[t, a, b] = 2 * part[t, b, a]\n",
         ["part[t, :, :] = inv(V[t, :, :])", "part[t, b, a]"],
     ),
+    "images without channels": (
+        "model m(x: f32[N, 8, 8]) -> y: [N, 10]:\n    y = x |> flatten |> dense(10)\n",
+        "model m(x: f32[N, 8, 8]) -> y: [N, 10]:\n"
+        "    part[i, j, k, l: 1] = x[i, j, k]\n    y = part |> flatten |> dense(10)\n",
+        ["part[i, j, k, l: 1] = x[i, j, k]"],
+    ),
     "a mean and a deviation": (
         "model m(x: f32[N, 4]) -> y: [N, 4]:\n    param s: [4] ~ normal(0, 0.3)\n    y[n, k] = s[k] * x[n, k]\n",
         "model m(x: f32[N, 4]) -> y: [N, 4]:\n    param s: [4] ~ normal(0.3)\n    y[n, k] = s[k] * x[n, k]\n",
