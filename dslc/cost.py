@@ -8,6 +8,7 @@ Comparisons, selects, casts and whole-number arithmetic are free. A value reads 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -96,12 +97,23 @@ def costs(forward: Iterable[ir.Tensor], backward: Iterable[ir.Tensor] = (), dtyp
                 cost.saved = counter.bytes(node)
             if cost == Cost():
                 continue
-            name, span = name_of(node) or ", ".join(parts.get(node, ())), _place(node, place)
+            span = _place(node, place)
+            name = name_of(node) or ", ".join(parts.get(node, ())) or _function(span)
             key = (name, span.source.name, span.line if span.source.text else 0, is_backward)
             row = rows.setdefault(key, Row(name, span, is_backward))
             row.count += 1
             row.cost += cost
     return list(rows.values())
+
+
+#: `fn logsumexp[k](x) = ...`
+FUNCTION = re.compile(r"fn\s+([A-Za-z_]\w*)")
+
+
+def _function(span: Span) -> str:
+    """The function of one formula that a line of the forward pass defines; empty for other lines."""
+    found = FUNCTION.match(span.source.line(span.line)) if span.source.text and not span.derived else None
+    return found.group(1) if found else ""
 
 
 def _parts(order: Iterable[ir.Node]) -> dict[ir.Node, list[str]]:

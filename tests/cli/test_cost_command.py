@@ -270,3 +270,12 @@ def test_what_triton_cannot_do_is_refused_with_its_line(tmp_path: Path) -> None:
     assert done.exit_code == 1
     (diagnostic,) = json.loads(done.stdout)["diagnostics"]
     assert "larger than 64 x 64" in diagnostic["message"]
+
+
+def test_a_part_of_a_formula_goes_by_the_name_of_its_function() -> None:
+    """The sum in `fn logsumexp[k](x) = log(sum[k](exp(x)))` had no name in the table."""
+    done = CliRunner().invoke(cli, ["cost", str(MLP), "--json"])
+    told = json.loads(done.output)
+    forward = [row for row in told["rows"] if not row["backward"]]
+    assert "logsumexp" in {row["name"] for row in forward}
+    assert all(row["name"] for row in forward)
