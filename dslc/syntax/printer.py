@@ -185,7 +185,7 @@ def _simple(node: t.Node) -> Doc:
         case t.Use(name, value_, frozen):
             return "use ", name, " = ", "frozen " if frozen else "", _bare(value_)
         case t.Size(name, value_):
-            return "size ", name, " = ", _bare(value_, Level.SUM, Spacing.SIZE)
+            return "size ", name, " = ", _bare(value_, Level.SELECT, Spacing.SIZE)
         case t.Equation(targets, value_, where):
             return _targets(targets), " = ", _bare(value_), _where(where)
         case t.Accumulate(target, op, value_, where):

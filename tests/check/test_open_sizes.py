@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 import dslc
+from dslc.diagnostics.report import Reporter
 from dslc.frontend import check_text
+from dslc.source import Source
+from dslc.syntax.format import format_source
+from dslc.syntax.parser import parse
 
 FORMULAS = {
     "0.5 * N": lambda n: 0.5 * n,
@@ -67,3 +71,31 @@ def test_it_is_no_argument_that_must_be_known(kind: str, help: str) -> None:
 
 def test_division_by_nothing_is_still_noticed() -> None:
     assert [code for code, _ in helps("model m(x: f32[N]) -> y: [N]:\n    y = x * (N / 0.0)\n")] == ["E0345"]
+
+
+CHOSEN = """\
+model m(x: f32[N, 4], wide = true) -> y: [N, 3]:
+    h = x
+    for l in 0..2:
+        size K = 3 if l == 1 else 6 if wide else 2
+        h = dense(h, K)
+    y = h
+"""
+
+
+def test_what_is_known_when_the_spec_is_compiled_chooses_a_size(tmp_path: Path) -> None:
+    (tmp_path / "m.dsl").write_text(CHOSEN)
+    for wide, middle in ((True, 6), (False, 2)):
+        module = dslc.compile(tmp_path / "m.dsl", wide=wide)
+        shapes = {name: value.shape for name, value in module.init(0).items() if name.endswith("W")}
+        assert shapes == {"dense.0.W": (4, middle), "dense.1.W": (middle, 3)}
+    assert format_source(parse(Source("m.dsl", CHOSEN), Reporter())) == CHOSEN
+
+
+VALUES = ["2 < 3", "true", "2 if N > 3 else 1", "2 if x[0, 0] > 0 else 1", "1.5 if true else 2"]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_what_only_a_run_knows_chooses_no_size(value: str) -> None:
+    found = check_text(f"model m(x: f32[N, 4]) -> y: [N]:\n    size K = {value}\n    y[n] = K * x[n, 0]\n", "m.dsl")
+    assert [d.code for d in found.diagnostics] == ["E0321"]
