@@ -190,7 +190,7 @@ def cast(scope: Scope, node: t.Call, name: str, operand: tuple[t.Expr, Val]) -> 
 
 
 def reduce_all(scope: Scope, node: t.Call, name: str, given: list[call_arguments.Given]) -> Val:
-    """`sum(x)`: over all positional axes."""
+    """`sum(x)`: over all positional axes; a position needs one."""
     if len(given) != 1:
         help = f"over one axis it is `{name}[k](x[n, k])`"
         scope.frame.report(kinds.ARITY(Label(node.span), name=name, expected="1 argument", found=len(given), help=help))
@@ -200,5 +200,8 @@ def reduce_all(scope: Scope, node: t.Call, name: str, given: list[call_arguments
         return NOTHING
     if not val.axes:
         defined_calls.report_brackets(scope, node, name, given, None)
+        return NOTHING
+    if name in ("argmax", "argmin") and len(val.axes) > 1:  # a position among all entries is hardly ever meant
+        defined_calls.report_brackets(scope, node, name, given, "k")
         return NOTHING
     return brackets.reduction(scope, name, val.axes, val, given[0].node, node.span)
