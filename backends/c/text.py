@@ -236,6 +236,8 @@ def constant(s: ir.Const, ctype: str) -> str:
     value = s.value
     if isinstance(value, bool):
         return str(int(value))
+    if isinstance(value, float) and value.is_integer() and ctype == "int64_t" and abs(value) < 2**31:
+        value = int(value)
     if isinstance(value, float) or ctype in ("float", "double"):
         value = float(value)
         if value != value:

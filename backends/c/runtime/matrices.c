@@ -221,7 +221,7 @@ static void matexp_real(long n, const real *a, real *result, real *scratch) {
     }
     for (int k = 1; k < 20; k++) {
         gemm_real(n, n, n, term, n, 1, x, n, next, n, 0);
-        for (long i = 0; i < n * n; i++) term[i] = next[i] / k, result[i] += term[i];
+        for (long i = 0; i < n * n; i++) term[i] = next[i] / (real)k, result[i] += term[i];
     }
     for (; halvings; halvings--) {
         gemm_real(n, n, n, result, n, 1, result, n, next, n, 0);
