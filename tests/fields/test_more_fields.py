@@ -79,7 +79,9 @@ def run(name: str, backend: str, dtype: str, least: bool) -> None:
         k for k, v in inputs.items() if v.dtype.kind == "f" and k not in ("done", "E") and (name, k) != ("iwae", "x")
     ]
     module = dslc.compile(SPECS / f"{name}.dsl", backend=backend, dtype=dtype, wrt=wrt, **sizes)
-    params = {k: (v + 0.1 * rng.standard_normal(np.shape(v))).astype(kind) for k, v in module.init(0).items()}
+    params = {
+        k: (np.asarray(v) + 0.1 * rng.standard_normal(np.shape(v))).astype(kind) for k, v in module.init(0).items()
+    }
     leaves = {k: torch.tensor(v, dtype=torch.float64, requires_grad=True) for k, v in params.items()}
     wide = {k: torch.tensor(v.astype(float) if v.dtype.kind == "f" else v) for k, v in inputs.items()}
     for k in wrt:
