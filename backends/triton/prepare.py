@@ -19,11 +19,13 @@ from dslc.passes.recompute import recompute
 from dslc.passes.sink import sunk
 from dslc.passes.tiles import streamed
 from dslc.passes.transform import Outputs, Pass, Stages, run_passes
+from dslc.passes.unrounded import unrounded
 from dslc.schedule.kernels import scheduled
 from dslc.schedule.plan import Schedule
 
 #: after those of `dslc/pipeline.py`
 PASSES: dict[str, Pass] = {
+    "keep sums of 16 bits": unrounded,
     "as comprehensions": as_comprehensions,
     "join scans": merge_read,
     "place constants": normalised,

@@ -182,3 +182,20 @@ def test_parameters_that_a_spec_declares_in_16_bits_are_trained(tmp_path: Path) 
         theirs.train_step(b, opt_b, x, t)
         near(opt_a["loss"], opt_b["loss"], torch.bfloat16, "loss")
         near(a["w"], b["w"], torch.bfloat16, "w", 2)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_sums_of_16_bits_without_a_name_are_not_rounded(kind: str, tmp_path: Path) -> None:
+    spec = tmp_path / "unnamed.dsl"
+    spec.write_text(
+        f"model m(x: f32[N, 64], w: f32[M]) -> (y: [N, M], dx: [N, 64]):\n    h = {kind}(x)\n"
+        "    y[n, m] = sum[k](h[n, k]) * w[m] / 2 + max[k](h[n, k])\n"
+        "    total = sum[n](float(sum[k](h[n, k]))^2)\n    dx = grad(total, x)\n",
+        encoding="utf-8",
+    )
+    module, rng = triton_module(spec, tmp_path), np.random.default_rng(0)
+    x, w = torch.tensor(30 * rng.normal(size=(5, 64)), dtype=torch.float32), torch.tensor(rng.normal(size=3)).float()
+    h = x.to(TYPES[kind]).double()
+    y, dx = module.forward({}, x, w).values()
+    torch.testing.assert_close(y.double(), h.sum(1)[:, None] * w / 2 + h.amax(1)[:, None], rtol=1e-6, atol=1e-5)
+    near(dx, (2 * h.sum(1))[:, None].expand(5, 64), TYPES[kind], "dx", 1)  # the slope of a cast is one: it rounds
