@@ -21,21 +21,20 @@ def manifest(entries: Mapping[str, Told]) -> str:
     lines = ["#: function -> operations, bytes, bytes saved for the gradients, and the spec lines of its values"]
     lines.append("MANIFEST = {")
     for name, (numbers, files) in entries.items():
-        first = f'    "{name}": {{{", ".join(numbers)}, "lines": {{'
-        fits = len(first) <= LONGEST_LINE
-        lines += [first] if fits else [f'    "{name}": {{', *rows_of([*(f"{x}," for x in numbers), '"lines": {'])]
-        lines += [*rows_of([f"{x}," for x in files], " " * (8 if fits else 12)), "    }},"]
+        *others, last = [f'"lines": {{{files[0]}', *files[1:]] if files else ['"lines": {']
+        lines += [f'    "{name}": {{', *rows_of([f"{x}," for x in numbers])]
+        lines += rows_of([*(f"{x}," for x in others), f"{last}}}}},"])
     return "\n".join([*lines, "}"])
 
 
-def rows_of(items: Sequence[str], indent: str = " " * 8) -> list[str]:
+def rows_of(items: Sequence[str]) -> list[str]:
     """Entries in lines that are as full as they can be."""
     rows: list[str] = []
     for item in items:
         if rows and len(rows[-1]) + 1 + len(item) <= LONGEST_LINE:
             rows[-1] += f" {item}"
         else:
-            rows.append(f"{indent}{item}")
+            rows.append(f"{' ' * 8}{item}")
     return rows
 
 
