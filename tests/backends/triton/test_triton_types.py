@@ -51,7 +51,7 @@ def faults(modules: list[Path]) -> list[str]:
     return ["{module} {kernel}: {error}".format(**json.loads(line)) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.wide(8)
+@pytest.mark.wide(20)
 @pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_types_fit_in_the_kernels_of_all_specs(path: Path, dtype: str, tmp_path: Path) -> None:
