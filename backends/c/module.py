@@ -27,6 +27,7 @@ from dslc.passes.contract import contracted
 from dslc.passes.elementwise import inlined
 from dslc.passes.exchange import exchanged
 from dslc.passes.merge_scans import merge_read
+from dslc.passes.normal import use_normal
 from dslc.passes.recompute import recompute
 from dslc.passes.sink import sunk
 from dslc.passes.transform import Outputs, Pass, Stages, everything, run_passes
@@ -55,6 +56,7 @@ PASSES: dict[str, Pass] = {
     "join scans again": merge_read,
     "contract again": contracted,
     "inline": inlined,
+    "use the normal distribution": use_normal,
     "place constants at last": normalised,
     "keep costly rows": costly_rows_kept,
     "sum up in parts": in_parts,

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from dslc.backends.numpy.floats import use_floats
 from dslc.backends.numpy.known import use_known
-from dslc.backends.numpy.normal import use_normal
 from dslc.backends.numpy.onto import use_onto
 from dslc.backends.numpy.peaks import use_peaks
 from dslc.backends.numpy.powers import use_powers
 from dslc.backends.numpy.shares import use_shares
 
 from dslc.ir import nodes as ir
+from dslc.passes.normal import use_normal
 from dslc.passes.transform import Outputs
 
 
