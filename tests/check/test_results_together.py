@@ -10,7 +10,7 @@ import pytest
 import torch
 from natural import BACKENDS, agree, normal
 
-from dslc.compiler import compile_text
+from dslc.compiler import compile_text, imported
 from dslc.frontend import check_text
 
 PARTS = """fn parts(x: [N, K]) -> (bent: [N, K], power: [N]):
@@ -114,15 +114,12 @@ train m(x):
         "    minimize m(x).loss\n    metric largest = max(m(x).y)\n    using sgd(lr = 0.1)\n",
         "    r = m(x)\n    minimize r.loss\n    metric largest = max(r.y)\n    using sgd(lr = 0.1)\n",
     ]
-    texts = []
+    modules = []
     for way in ways:
         spec.write_text(model + way, encoding="utf-8")
-        texts.append(compile_text(spec, "numpy", {}))
-    module: list[dict[str, Any]] = [{}, {}]
-    for text, names in zip(texts, module, strict=True):
-        exec(text, names)
-    x, params = normal(4, 3).astype("float32"), module[0]["init"](seed=0)
-    first, second = (names["loss_grad_metrics"](params, x) for names in module)
+        modules.append(imported(compile_text(spec, "numpy", {}), "together"))
+    x, params = normal(4, 3).astype("float32"), modules[0].init(seed=0)
+    first, second = (module.loss_grad_metrics(params, x) for module in modules)
     assert str(first) == str(second)
 
 
