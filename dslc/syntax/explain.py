@@ -143,11 +143,24 @@ def unexpected_token(
     if str(token) == "<=" and "LESSTHAN" in accepted and after is not None:
         help = f"a bound of data is the first number that is too large: write `< {after} + 1`"
         return kinds.SYNTAX(here, expected=expected, found=found, help=help)
+    if str(token) == "else" and before is not None and str(before) == "]":
+        read = _read_before(tokens, position, span_of)
+        help = f"a read with an `else` stands in parentheses of its own, in a call too: `({read} else ...)`"
+        return kinds.SYNTAX(here, expected=expected, found=found, help=help)
     if str(tokens[first]) in ("for", "scan"):
         help = _range(token, [str(x) for x in tokens[first:position]])
         if help is not None:
             return kinds.SYNTAX(here, expected=expected, found=found, help=help)
     return kinds.SYNTAX(here, expected=expected, found=found, help=_advice(token, before, accepted))
+
+
+def _read_before(tokens: list[Token], position: int, span_of: Callable[[Token], Span]) -> str:
+    """The text of the read `x[n, t-1]` that ends before a token."""
+    start, depth = position - 1, 1
+    while start > 0 and depth:
+        start -= 1
+        depth += {"]": 1, "[": -1}.get(str(tokens[start]), 0)
+    return span_of(tokens[max(start - 1, 0)]).to(span_of(tokens[position - 1])).text
 
 
 def _range(token: Token, line: list[str]) -> str | None:

@@ -106,3 +106,13 @@ def test_a_scan_from_one_still_needs_what_stands_before_it(read: str) -> None:
     text = f"fn f(x: [N, T]) -> y: [N, T] where T >= 2:\n    scan t in 1..T:\n        y[n, t] = x[n, t] + {read}\n"
     (found,) = check_text(text, "from_one.dsl").diagnostics
     assert found.code == "E0602"
+
+
+@pytest.mark.parametrize("call", ["tanh(y[n, t-1] else 0)", "y[n, t-1] else 0", "tanh(y[n, clamp(t-1)] else 0)"])
+def test_parentheses_of_its_own_are_asked_for_and_cure(call: str) -> None:
+    (found,) = check_text(f"{HEAD}    scan t:\n        y[n, t] = x[n, t] + {call}\n", "call.dsl").diagnostics
+    read = call[call.index("y") : call.index(" else")]
+    assert found.code == "E0101" and f"`({read} else ...)`" in (found.help or "")
+    if "clamp" not in call:
+        cured = call.replace(f"{read} else 0", f"({read} else 0)")
+        assert not check_text(f"{HEAD}    scan t:\n        y[n, t] = x[n, t] + {cured}\n", "call.dsl").diagnostics
