@@ -160,7 +160,9 @@ def _read_before(tokens: list[Token], position: int, span_of: Callable[[Token], 
     while start > 0 and depth:
         start -= 1
         depth += {"]": 1, "[": -1}.get(str(tokens[start]), 0)
-    return span_of(tokens[max(start - 1, 0)]).to(span_of(tokens[position - 1])).text
+    if start == 0 or tokens[start - 1].type != "NAME":
+        return "x[n]"
+    return " ".join(span_of(tokens[start - 1]).to(span_of(tokens[position - 1])).text.split())
 
 
 def _range(token: Token, line: list[str]) -> str | None:
