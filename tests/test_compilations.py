@@ -116,14 +116,26 @@ train m(x):
     using sgd(lr = 0.1)
 """
 
+#: sizes that are products of two quotients
+POOLS = """
+model m(x: f32[N, H, W, 4]) -> y: [N, 4] where H >= 2, W >= 2:
+    h = x |> max_pool2d
+    y[n, c] = mean[p, q](exp(h[n, p, q, c]))
+"""
+
 
 @pytest.mark.wide(2)
 @pytest.mark.point("B")
-@pytest.mark.parametrize("backend", ["numpy", "triton"])
+@pytest.mark.parametrize("backend", ["c", "numpy", "triton"])
 def test_the_text_of_a_module_is_the_same_in_every_process(tmp_path: Path, backend: str) -> None:
     """Sets of texts have another order in each process: nothing may follow it."""
     (tmp_path / "loops.dsl").write_text(LOOPS, encoding="utf-8")
-    specs = [str(tmp_path / "loops.dsl"), *(x for x in SPECS if Path(x).stem in ("glu", "gcn"))]
+    (tmp_path / "pools.dsl").write_text(POOLS, encoding="utf-8")
+    specs = [
+        str(tmp_path / "loops.dsl"),
+        str(tmp_path / "pools.dsl"),
+        *(x for x in SPECS if Path(x).stem in ("glu", "gcn")),
+    ]
     command = [sys.executable, "-c", DIGESTS, backend, *specs]
     runs = [
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONHASHSEED": seed})

@@ -13,6 +13,7 @@ from dslc.backends.c.runtime import FUNCTIONS
 
 from dslc.ir import nodes as ir
 from dslc.polynomials import Function, Polynomial, Symbol
+from dslc.size_text import atom_order
 from dslc.sizes import Size
 
 #: words of C and of C++, which reads the header, and names that a compiler knows as functions
@@ -109,16 +110,13 @@ def _text(size: Size, names: dict[str, str], floats: bool) -> str:
     denominator = math.lcm(*(Fraction(c).denominator for c in size.terms.values()))
     terms: list[str] = []
     ordered = sorted(
-        size.terms.items(), key=lambda t: (not t[0], -sum(k for _, k in t[0]), sorted(a.name for a, _ in t[0]))
+        size.terms.items(), key=lambda t: (not t[0], -sum(k for _, k in t[0]), sorted(atom_order(a) for a, _ in t[0]))
     )
     for monomial, c in ordered:
         count = Fraction(c) * denominator
-        above = [
-            _atom(a, names, floats) for a, k in sorted(monomial, key=lambda x: x[0].name) for _ in range(max(k, 0))
-        ]
-        below = [
-            _atom(a, names, floats) for a, k in sorted(monomial, key=lambda x: x[0].name) for _ in range(max(-k, 0))
-        ]
+        atoms = sorted(monomial, key=lambda factor: atom_order(factor[0]))
+        above = [_atom(a, names, floats) for a, k in atoms for _ in range(max(k, 0))]
+        below = [_atom(a, names, floats) for a, k in atoms for _ in range(max(-k, 0))]
         number = abs(count.numerator)
         parts = ([f"{number}.0" if floats else f"{number}"] if number != 1 or not above else []) + above
         text = " * ".join(parts)
