@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Call, Item, Loop, Pass, Region, Step, aligned, based, resolved
+from dslc.schedule.form import Item, Pass, Region, Step, aligned, based, resolved
+from dslc.schedule.grouping import Grouping
 from dslc.schedule.products import product_of, stride
 
 
 def scheduled(roots: Sequence[ir.Tensor]) -> list[Step]:
     """The steps that compute the roots, in order."""
-    return _grouped(ir.schedule(tuple(roots)), needed(roots))
+    return Regions(needed(roots)).grouped(ir.schedule(tuple(roots)), roots)
 
 
 def needed(roots: Sequence[ir.Node]) -> set[ir.Node]:
@@ -34,59 +34,40 @@ def needed(roots: Sequence[ir.Node]) -> set[ir.Node]:
     return found
 
 
-def _grouped(order: Iterable[ir.Node], wanted: set[ir.Node]) -> list[Step]:
-    grouping = Grouping(wanted)
-    grouping.add(order)
-    for step in grouping.steps:
-        if isinstance(step, Region):
-            while step.depth > 1 and all(x.op is None and len(x.shape) == step.depth for x in step.nodes):
-                step.sizes = step.sizes[:-1]  # maps alone: their last axis is a loop in vectors
-            step.items = items_of(step)
-    return grouping.steps
+class Regions(Grouping):
+    """Steps for a target whose programs are loops: nodes with the same parallel axes share a region."""
 
+    def __init__(self, wanted: set[ir.Node]) -> None:
+        super().__init__()
+        self.wanted = wanted
 
-@dataclass
-class Grouping:
-    """Steps so far, and which of them computes a node."""
+    def ordered(self, order: Sequence[ir.Node]) -> Iterable[ir.Node]:
+        return (node for node in order if node in self.wanted)
 
-    wanted: set[ir.Node]
-    steps: list[Step] = field(default_factory=list)
-    where: dict[ir.Node, int] = field(default_factory=dict)
+    def inside(self) -> Regions:
+        return Regions(self.wanted)
 
-    def add(self, order: Iterable[ir.Node]) -> None:
-        for node in order:
-            if node not in self.wanted:
-                continue
-            match node:
-                case ir.Input() | ir.Step() | ir.Custom():
-                    continue
-                case ir.Part(of=ir.Custom()):
-                    self.where[node] = self.last([resolved(node)])
-                case ir.Part() | ir.Reshape():
-                    self.where[node] = self.last([node.of])
-                case ir.Comp():
-                    self.where[node] = self.place(node)
-                case ir.Scan():
-                    inner = ir.inside(node)[0]
-                    self.where[node] = len(self.steps)
-                    self.steps.append(Loop(node, _grouped(inner, self.wanted)))
-                case _:
-                    self.where[node] = len(self.steps)
-                    self.steps.append(Call(node))
+    def view(self, node: ir.Part | ir.Reshape) -> None:
+        if isinstance(node.of, ir.Custom):
+            self.where[node] = self.last([resolved(node)])
+        else:
+            self.where[node] = self.last([node.of])
 
-    def last(self, nodes: Iterable[ir.Node]) -> int:
-        """The last step that some nodes come from; -1 where all are there from the start."""
-        return max((self.where[a] for a in nodes if a in self.where), default=-1)
-
-    def place(self, node: ir.Comp) -> int:
-        """The step that computes a comprehension: a region that it may join, or a new one."""
-        first = max(self.last(ir.arguments(node)), 0)
-        for k in range(first, len(self.steps)):
+    def comprehension(self, node: ir.Comp) -> None:
+        """A region that a node may join, or a new one."""
+        for k in range(max(self.last(ir.arguments(node)), 0), len(self.steps)):
             region = self.steps[k]
             if isinstance(region, Region) and joins(node, region):
-                return k
-        self.steps.append(Region(node.shape[: most_axes(node)], [node]))
-        return len(self.steps) - 1
+                self.where[node] = k
+                return
+        self.step(node, Region(node.shape[: most_axes(node)], [node]))
+
+    def finish(self, results: set[ir.Node]) -> None:
+        for step in self.steps:
+            if isinstance(step, Region):
+                while step.depth > 1 and all(x.op is None and len(x.shape) == step.depth for x in step.nodes):
+                    step.sizes = step.sizes[:-1]  # maps alone: their last axis is a loop in vectors
+                step.items = items_of(step)
 
 
 @ir.remembered

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep, plain_variable
 from dslc.passes.narrow import HALVES
 from dslc.passes.sides import contraction_sides, inner_order, is_contraction
 from dslc.passes.tiles import Ending, Roles, ending, read_roles, tile_roles, tiles_of
-from dslc.schedule.form import Call, Dot, Kernel, Loop, Member, Step, View, aligned, all_reads
+from dslc.schedule.form import Dot, Kernel, Member, Step, View, aligned, all_reads
+from dslc.schedule.grouping import Grouping
 from dslc.schedule.runs import runs_of
 from dslc.schedule.target import Target
 from dslc.sizes import Size
@@ -18,10 +19,8 @@ from dslc.sizes import Size
 
 def scheduled(roots: Sequence[ir.Tensor], target: Target) -> list[Step]:
     """The steps that compute the roots, in order."""
-    grouping = Grouping(target, {k: v for k, v in tiles_of(roots).items() if tile_roles(k) is not None})
-    grouping.add(ir.schedule(tuple(roots)))
-    grouping.finish(set(roots))
-    return grouping.steps
+    tiles = {k: v for k, v in tiles_of(roots).items() if tile_roles(k) is not None}
+    return Kernels(target, tiles).grouped(ir.schedule(tuple(roots)), roots)
 
 
 def round_at_once(kernel: Kernel) -> None:
@@ -35,40 +34,34 @@ def round_at_once(kernel: Kernel) -> None:
             kernel.members[node] = replace(member, body=ir.op("cast", (member.body,), node.dtype))
 
 
-@dataclass
-class Grouping:
-    """Steps so far, and which of them computes a node."""
+class Kernels(Grouping):
+    """Steps for a target whose programs have tiles: nodes with the same tiles share a kernel."""
 
-    target: Target
-    #: contractions that are never stored
-    tiles: dict[ir.Node, Roles]
-    steps: list[Step] = field(default_factory=list)
-    where: dict[ir.Node, int] = field(default_factory=dict)
-    users: dict[ir.Node, list[ir.Node]] = field(default_factory=dict)
+    def __init__(self, target: Target, tiles: dict[ir.Node, Roles]) -> None:
+        super().__init__()
+        self.target = target
+        #: contractions that are never stored
+        self.tiles = tiles
+        self.users: dict[ir.Node, list[ir.Node]] = {}
 
-    def add(self, order: Sequence[ir.Node]) -> None:
+    def ordered(self, order: Sequence[ir.Node]) -> Iterable[ir.Node]:
         for node in order:
             for a in ir.arguments(node):
                 self.users.setdefault(a, []).append(node)
-        for node in self.delayed(order):
-            match node:
-                case ir.Input() | ir.Step() | ir.Custom():
-                    continue
-                case ir.Comp() if node in self.tiles:
-                    continue
-                case ir.Comp() if (end := ending(node, self.tiles)) is not None:
-                    self.streamed(node, end)
-                case ir.Comp():
-                    if not self.joined(node):
-                        self.where[node] = len(self.steps)
-                        self.steps.append(kernel_of(node))
-                case ir.Scan():
-                    inner, _ = ir.inside(node)
-                    self.where[node] = len(self.steps)
-                    self.steps.append(Loop(node, scan_steps(self.target, node, inner, self.tiles)))
-                case _:
-                    self.where[node] = len(self.steps)
-                    self.steps.append(View(node) if isinstance(node, ir.Reshape | ir.Part) else Call(node))
+        return (node for node in self.delayed(order) if node not in self.tiles)
+
+    def inside(self) -> Kernels:
+        return Kernels(self.target, self.tiles)
+
+    def view(self, node: ir.Part | ir.Reshape) -> None:
+        self.step(node, View(node))
+
+    def comprehension(self, node: ir.Comp) -> None:
+        end = ending(node, self.tiles)
+        if end is not None:
+            self.streamed(node, end)
+        elif not self.joined(node):
+            self.step(node, kernel_of(node))
 
     def delayed(self, order: Sequence[ir.Node]) -> list[ir.Node]:
         """The same nodes with reductions of tiles as late as can be: then all that one kernel needs is there."""
@@ -108,14 +101,13 @@ class Grouping:
                     found.add((s.tensor, roles is not None and set(roles.first) == set(end.stays)))
         return found
 
-    def finish(self, roots: set[ir.Tensor]) -> None:
-        """Mark what must be in memory: roots, and what a step other than its own reads."""
+    def finish(self, results: set[ir.Node]) -> None:
+        """Mark what must be in memory: results, and what a step other than its own reads."""
         for k, step in enumerate(self.steps):
-            for a in all_reads(step):
-                roots.update([a] if self.where.get(a, k) != k else [])  # type: ignore[list-item]
+            results.update(a for a in all_reads(step) if self.where.get(a, k) != k)
         for step in self.steps:
             if isinstance(step, Kernel):
-                step.stored = [x for x in step.members if x in roots]  # type: ignore[misc]
+                step.stored = [x for x in step.members if x in results]  # type: ignore[misc]
                 if any(m.node.op in ("max", "min") for m in step.members.values()):
                     round_at_once(step)
                 if step.kind == "stream" or (
@@ -127,7 +119,7 @@ class Grouping:
 
     def joined(self, node: ir.Comp) -> bool:
         """Put a node into the last kernel that it needs, or into one that reads the same, where the axes agree."""
-        last = self.last(node)
+        last = self.needed(node)
         if last >= 0:
             kernel = self.steps[last]
             if isinstance(kernel, Kernel) and self.put(node, kernel, last):
@@ -173,20 +165,18 @@ class Grouping:
         users = [self.users.get(x, []) for x in (node, *(d.node for d in kernel.dots))]
         return all(len(u) == 1 and u[0] is users[0][0] for u in users) and getattr(users[0][0], "op", "") is None
 
-    def last(self, node: ir.Node) -> int:
+    def needed(self, node: ir.Node) -> int:
         """The last step that a node needs."""
-        needs = [b for a in ir.arguments(node) for b in (ir.arguments(a) if a in self.tiles else (a,))]
-        return max((self.where[a] for a in needs if a in self.where), default=-1)
+        return self.last(b for a in ir.arguments(node) for b in (ir.arguments(a) if a in self.tiles else (a,)))
 
     def streamed(self, node: ir.Comp, end: Ending) -> None:
         """Put a reduction of tiles into a kernel that runs over the same ones, or start one."""
-        for k in range(len(self.steps) - 1, max(self.last(node), 0) - 1, -1):
+        for k in range(len(self.steps) - 1, max(self.needed(node), 0) - 1, -1):
             kernel = self.steps[k]
             if isinstance(kernel, Kernel) and kernel.kind == "stream" and stream_joined(node, end, kernel, self.tiles):
                 self.where[node] = k
                 return
-        self.where[node] = len(self.steps)
-        self.steps.append(stream_kernel(node, end, self.tiles))
+        self.step(node, stream_kernel(node, end, self.tiles))
 
     def put(self, node: ir.Comp, kernel: Kernel, place: int, mapping: dict[int, int] | None = None) -> bool:
         if is_contraction(node):
@@ -214,14 +204,6 @@ def ancestors(node: ir.Node, arguments: dict[ir.Node, set[ir.Node]]) -> set[ir.N
                 found.add(a)
                 pending.append(a)
     return found
-
-
-def scan_steps(target: Target, scan: ir.Scan, inner: Sequence[ir.Node], tiles: dict[ir.Node, Roles]) -> list[Step]:
-    """The steps of one pass through a scan."""
-    grouping = Grouping(target, tiles)
-    grouping.add(inner)
-    grouping.finish({*scan.carries, *scan.results})
-    return grouping.steps
 
 
 def member(node: ir.Comp, mapping: dict[int, int]) -> Member:
