@@ -76,7 +76,7 @@ class Backend:
     on_arrays: bool = False
     #: dtypes that its parameters cannot have: why, and what to take instead
     lacks: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    #: facts of the machine, where its programs have tiles
+    #: facts of the machine that it schedules programs for
     target: Target | None = None
     #: options of its own that `generate` takes
     options: frozenset[str] = frozenset()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dslc.backends.c.target import TARGET
 from dslc.backends.record import Arrays, Backend, Printer, Unavailable
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ BACKEND = Backend(
     arrays=_arrays,
     on_arrays=True,
     runs_with=_runs_with,
+    target=TARGET,
     lacks={
         "f16": ("C modules keep parameters in f32 and f64", "take the dtype f32, or the backend numpy or triton"),
         "bf16": ("C modules keep parameters in f32 and f64", "take the dtype f32, or the backend triton"),

@@ -11,7 +11,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dslc.backends.c.module import FileText, prepared
+from dslc.backends.c.module import FileText
+from dslc.backends.c.target import TARGET
 from dslc.backends.c.text import Types
 
 from dslc.cost import BYTES, Cost, Counter, settle
@@ -20,8 +21,8 @@ from dslc.ir.naming import name_lines, name_of
 from dslc.pipeline import GRADIENT
 from dslc.program import Entry
 from dslc.schedule.form import Call, Loop, Region, Step, based
-from dslc.schedule.group import scheduled
 from dslc.schedule.plan import Plan, Row, planned
+from dslc.schedule.prepare import prepared, scheduled
 from dslc.schedule.show import bytes_of, label, operation, places
 from dslc.sizes import Size, extreme
 
@@ -44,9 +45,9 @@ def entry_costs(entry: Entry, dtype: str, sizes: Mapping[str, int]) -> tuple[lis
     made.entry("cost", entry)
     packed = packed_bytes(made, sizes)
     with entry.open() as lowered:
-        results = prepared(lowered.outputs)
+        results = prepared(lowered.outputs, TARGET)
         name_lines([*results.values()])
-        steps = scheduled([*results.values()])
+        steps = scheduled([*results.values()], TARGET)
         layers = {GRADIENT + q: len(loops) for q, loops in lowered.unit.layers.items()}
         plan = planned(steps, results, apart=layers)
         return [*rows(steps, plan, Counter(BYTES[dtype]))], workspace(plan, dtype, sizes), packed

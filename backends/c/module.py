@@ -13,6 +13,7 @@ from dslc.backends.c.interface import Entry, Field, Interface, Table, adjoints_m
 from dslc.backends.c.kernel import Kernel
 from dslc.backends.c.runtime import closure, used
 from dslc.backends.c.stepping import start_parts, step_parts
+from dslc.backends.c.target import TARGET
 from dslc.backends.c.text import Names, Types, identifier, lines_of
 from dslc.backends.c.update import update_entry, update_text
 
@@ -22,56 +23,19 @@ from dslc.incremental.program import StepProgram
 from dslc.ir import nodes as ir
 from dslc.ir.interning import Table as IrTable
 from dslc.ir.interning import within
-from dslc.passes.constants import normalised, unscaled
-from dslc.passes.contract import contracted
-from dslc.passes.elementwise import inlined
-from dslc.passes.exchange import exchanged
-from dslc.passes.merge_scans import merge_read
-from dslc.passes.normal import use_normal
-from dslc.passes.recompute import recompute
-from dslc.passes.sink import sunk
-from dslc.passes.transform import Outputs, Pass, Stages, everything, run_passes
+from dslc.passes.transform import Outputs, Stages, everything
 from dslc.pipeline import GRADIENT, STATE
 from dslc.program import Entry as ProgramEntry
 from dslc.program import Program, Update
-from dslc.schedule.group import scheduled
 from dslc.schedule.halves import halves
-from dslc.schedule.parts import in_parts
-from dslc.schedule.picked import as_selects
 from dslc.schedule.plan import Schedule, planned
-from dslc.schedule.rows import costly_rows_kept
-from dslc.schedule.widened import widened
-
-#: what C needs of a program, after the passes of `dslc/pipeline.py`
-PASSES: dict[str, Pass] = {
-    "widen": widened,
-    "select what is placed": as_selects,
-    "join scans": merge_read,
-    "place constants": normalised,
-    "read multiples": unscaled,
-    "contract": contracted,
-    "exchange sums": exchanged,
-    "recompute": recompute,
-    "sink sums": sunk,
-    "join scans again": merge_read,
-    "contract again": contracted,
-    "inline": inlined,
-    "use the normal distribution": use_normal,
-    "place constants at last": normalised,
-    "keep costly rows": costly_rows_kept,
-    "sum up in parts": in_parts,
-}
-
-
-def prepared(outputs: Outputs, stages: Stages | None = None) -> dict[str, ir.Tensor]:
-    """A program after these passes; `stages` gets it after each."""
-    return run_passes(outputs, PASSES, [] if stages is None else stages)
+from dslc.schedule.prepare import prepared, scheduled
 
 
 def schedule(outputs: Outputs, dtype: str, stages: Stages) -> Schedule:
     """The steps of a program and where its values lie, which are the same for all dtypes."""
-    results = prepared(outputs, stages)
-    steps = scheduled([*results.values()])
+    results = prepared(outputs, TARGET, stages=stages)
+    steps = scheduled([*results.values()], TARGET)
     return Schedule(results, steps, planned(steps, results))
 
 
@@ -126,14 +90,14 @@ class FileText:
     def entry(self, title: str, given: ProgramEntry) -> None:
         with given.open() as lowered:
             self.tables(lowered.unit)
-            self.written(title, given.instance, lowered.unit, prepared(lowered.outputs))
+            self.written(title, given.instance, lowered.unit, prepared(lowered.outputs, TARGET))
 
     def pair(self, forward: str, adjoint: str, given: ProgramEntry) -> None:
         """A forward pass that saves what its adjoint reads, and the adjoint."""
         with given.open() as lowered:
             unit = lowered.unit
             self.tables(unit)
-            outputs = prepared(lowered.outputs)
+            outputs = prepared(lowered.outputs, TARGET)
             own = {x.name for x in given.instance.inputs}
             late = {n: x for n, x in unit.inputs.items() if x.role == "input" and n not in own}
             by_half: tuple[dict[str, ir.Tensor], dict[str, ir.Tensor]] = {}, {}
@@ -193,7 +157,7 @@ class FileText:
         writes += [Table("next", "state")] if nexts else []
         entry = Entry(title, tuple(sizes.values()), (), tuple(fields.values()), tuple(reads), random,
                       tuple(given_results), tuple(writes), tuple(sizes), saved.way)  # fmt: skip
-        steps = scheduled(list(roots.values()))
+        steps = scheduled(list(roots.values()), TARGET)
         plan = planned(steps, roots, apart={key: len(field.layers) for key, (_, field) in results.items()})
         text = EntryText(self.prefix, entry, steps, plan, self.types, self.names, results, access, sizes)
         text.saved, text.timed = tuple(memory.values()), self.timed
@@ -224,8 +188,8 @@ class FileText:
         with within(table):
             self.tables(made.unit)
             for parts in (
-                start_parts(made, model, self.types, prepared),
-                step_parts(made, model, self.types, prepared),
+                start_parts(made, model, self.types),
+                step_parts(made, model, self.types),
             ):
                 if not parts.outputs and not parts.histories:
                     continue
@@ -242,7 +206,7 @@ class FileText:
                 written = (*(x.field for x in parts.histories.values()), *(x for _, x in parts.results.values()))
                 entry = Entry(parts.title, tuple(parts.sizes.values()), (), parts.inputs, tuple(reads), parts.random,
                               written, (), tuple(parts.sizes))  # fmt: skip
-                steps = scheduled([*parts.outputs.values()])
+                steps = scheduled([*parts.outputs.values()], TARGET)
                 plan = planned(steps, parts.outputs, parts.histories)
                 text = EntryText(self.prefix, entry, steps, plan, self.types, self.names, parts.results, access,
                                  parts.sizes, histories=parts.placed(steps))  # fmt: skip

@@ -6,12 +6,13 @@ entries are results, of layers with an axis for each loop in front. What starts 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dslc.backends.c.checks import Promises
 from dslc.backends.c.entry import History
 from dslc.backends.c.interface import Field
+from dslc.backends.c.target import TARGET
 from dslc.backends.c.text import HALVES, Names, Types
 from dslc.backends.record import CannotLower
 
@@ -23,12 +24,11 @@ from dslc.ir import nodes as ir
 from dslc.passes.transform import everything
 from dslc.pipeline import NEXT
 from dslc.schedule.form import Call, Loop, Step
+from dslc.schedule.prepare import prepared
 from dslc.sizes import Size, Symbol, symbol
 
 #: the room of the histories of a cache, as a size that no spec can name
 ROOM = symbol("room for positions")
-
-Prepare = Callable[[Mapping[str, ir.Tensor]], dict[str, ir.Tensor]]
 
 
 @dataclass
@@ -74,18 +74,18 @@ def is_number(start: ir.Tensor) -> bool:
     return isinstance(start, ir.Comp) and start.op is None and isinstance(start.body, ir.Const)
 
 
-def start_parts(program: StepProgram, model: p.Instance, types: Types, prepared: Prepare) -> Parts:
-    outputs = prepared({k: x for k, x in program.starts.items() if not is_number(x)})
+def start_parts(program: StepProgram, model: p.Instance, types: Types) -> Parts:
+    outputs = prepared({k: x for k, x in program.starts.items() if not is_number(x)}, TARGET)
     given = {n: x for n, x in program.unit.inputs.items() if x.role == "input" and n not in program.inputs}
     parts = _parts("init_cache", program, outputs, given, sizes_of(program), types)
     parts.promises = Promises(model.where, [x for x in model.inputs if x.name in given])
     return parts
 
 
-def step_parts(program: StepProgram, model: p.Instance, types: Types, prepared: Prepare) -> Parts:
+def step_parts(program: StepProgram, model: p.Instance, types: Types) -> Parts:
     grown = Grown(program.slots, program.length, ROOM)
     changing = {NEXT + x.name: program.updates[x.name] for x in program.slots if x.kind == "state"}
-    outputs = prepared(grown.outputs({**program.outputs, **changing}))
+    outputs = prepared(grown.outputs({**program.outputs, **changing}), TARGET)
     histories = [x for x in program.slots if x.kind == "history"]
     limited = bool(histories) or bounded(model, program)
     sizes = sizes_of(program, program.length, *([ROOM] if limited else []))

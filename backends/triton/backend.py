@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dslc.backends.record import Arrays, Backend, Printer, Unavailable
@@ -24,12 +23,14 @@ TORCH = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16
 def _printer() -> Printer:
     from dslc.backends.triton.module import generate
     from dslc.backends.triton.outline import kernels
-    from dslc.backends.triton.prepare import prepared
     from dslc.backends.triton.tiles import decided
 
+    from dslc.schedule.plan import Schedule
+    from dslc.schedule.prepare import prepared, scheduled
+
     def schedule(outputs: Outputs, dtype: str, stages: Stages) -> Schedule:
-        made = prepared(outputs, dtype, stages=stages)
-        return replace(made, steps=decided(made.steps, dtype))
+        made = prepared(outputs, TARGET, dtype, stages=stages)
+        return Schedule(made, decided(scheduled(list(made.values()), TARGET), dtype))
 
     return Printer(generate, schedule=schedule, kernels=kernels)
 

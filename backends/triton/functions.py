@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dslc.backends.triton.host import Host
-from dslc.backends.triton.prepare import prepared
 from dslc.backends.triton.registry import Registry
+from dslc.backends.triton.target import TARGET
 from dslc.backends.triton.text import HOST, argument, of_statement, size_code, size_name
 from dslc.backends.triton.tiles import decided
 
@@ -21,6 +21,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.namespace import line_names
 from dslc.passes.transform import Outputs
 from dslc.quoting import quoted
+from dslc.schedule.prepare import prepared, scheduled
 from dslc.sizes import show
 
 
@@ -110,12 +111,12 @@ class Computed:
 
 def computed(registry: Registry, unit: Unit, outputs: Outputs, exact: Collection[str], owner: p.Instance) -> Computed:
     """The lines that compute the results of a program; `exact` ones are never kept in 16 bits."""
-    made = prepared(outputs, registry.dtype, exact)
-    host, arguments, prologue = started(registry, unit, list(made.results.values()), owner)
-    host.run(decided(made.steps, registry.dtype, host.layered))
+    made = prepared(outputs, TARGET, registry.dtype, exact)
+    host, arguments, prologue = started(registry, unit, list(made.values()), owner)
+    host.run(decided(scheduled(list(made.values()), TARGET), registry.dtype, host.layered))
     if host.random:
         arguments.append("seed=0")
-    return Computed(host, arguments, prologue, {k: host.tensor(x) for k, x in made.results.items()})
+    return Computed(host, arguments, prologue, {k: host.tensor(x) for k, x in made.items()})
 
 
 def bind_layers(

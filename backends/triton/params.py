@@ -19,7 +19,7 @@ from dslc.fans import fans
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import cast
 from dslc.passes.elementwise import inlined
-from dslc.schedule.kernels import scheduled
+from dslc.schedule.prepare import scheduled
 
 SAVE = '''
 def save(params, path):

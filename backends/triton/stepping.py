@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from dslc.backends.triton.functions import Function, bind_layers, dictionary, leading_places, result
 from dslc.backends.triton.host import Host
 from dslc.backends.triton.numbers import text_of
-from dslc.backends.triton.prepare import prepared
 from dslc.backends.triton.registry import Registry
+from dslc.backends.triton.target import TARGET
 from dslc.backends.triton.text import HOST, argument, of_statement, size_code, size_name
 from dslc.backends.triton.tiles import decided
 
@@ -27,6 +27,7 @@ from dslc.incremental.room import Grown
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import line_names
 from dslc.pipeline import NEXT
+from dslc.schedule.prepare import prepared, scheduled
 from dslc.sizes import Symbol, symbol
 
 
@@ -80,8 +81,7 @@ def _init_cache(registry: Registry, model: p.Instance, program: StepProgram) -> 
     fixed = {n: x for n, x in unit.inputs.items() if x.role == "input" and n not in program.inputs}
     limited = bounded(model, program)
     computed = {name: x for name, x in program.starts.items() if constant(x) is None}
-    made = prepared(computed, registry.dtype, computed)
-    starts = made.results
+    starts = prepared(computed, TARGET, registry.dtype, computed)
     host = Host(registry)
     cache, room = _names(host, program, list(fixed))
     prologue, state = _begun(host, program, list(starts.values()))
@@ -100,7 +100,7 @@ def _init_cache(registry: Registry, model: p.Instance, program: StepProgram) -> 
     prologue += needs(unit, model.where, size_code)
     given = [x for x in model.inputs if x.name in fixed and (limited or not grows(x, program))]
     prologue += values(unit, given, size_code, argument)
-    host.run(decided(made.steps, registry.dtype, host.layered))
+    host.run(decided(scheduled(list(starts.values()), TARGET), registry.dtype, host.layered))
     found = {k: host.tensor(x) for k, x in starts.items()}
     entries = ['"positions": 0', *([f'"length": {room}'] if limited else [])]
     entries += [f'"{entry_of(s)}": {size_name(s.name)}' for s in open_sizes(unit) if s is not program.length]
@@ -158,8 +158,7 @@ def _step(registry: Registry, model: p.Instance, program: StepProgram) -> Functi
     grown, room = Grown(program.slots, program.length, symbol(room)), size_name(room)
     changing = [x for x in program.slots if x.kind == "state"]
     after = {NEXT + s.name: program.updates[s.name] for s in changing}
-    made = prepared(grown.outputs({**program.outputs, **after}), registry.dtype, after)
-    roots = made.results
+    roots = prepared(grown.outputs({**program.outputs, **after}), TARGET, registry.dtype, after)
     host.cache, host.newest = cache, size_code(program.length - 1)
     host.histories = {x.input.name: x for x in program.slots if x.kind == "history"}
     ordered = [n for n in unit.inputs if n in program.inputs]
@@ -176,7 +175,7 @@ def _step(registry: Registry, model: p.Instance, program: StepProgram) -> Functi
         at_most = [x for x in given if grows(x, program)]
         prologue += [re.sub(rf"\b{length}\b", room, x) for x in values(unit, at_most, size_code, argument)]
     prologue += _bind_cache(host, cache, program, list(roots.values()))
-    host.run(decided(made.steps, registry.dtype, host.layered))
+    host.run(decided(scheduled(list(roots.values()), TARGET), registry.dtype, host.layered))
     found = {k: host.tensor(x) for k, x in roots.items()}
     epilogue: list[str] = []
     for slot in changing:

@@ -1,4 +1,4 @@
-"""Facts of a machine, which a schedule asks whether a fusion is worth it. None of them makes one legal."""
+"""Facts of a machine, which passes and schedules ask whether something is worth it. None of them makes it legal."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from dslc.sizes import Size, at_most
 
 @dataclass(frozen=True)
 class Target:
-    """A machine whose programs have tiles."""
+    """A machine: one whose programs have tiles, a share of which each thread holds, or one whose programs are loops."""
 
-    #: the longest row that a program holds as a whole
+    #: the longest row that a program holds as a whole, in registers or in the first cache
     longest_row: int
+    #: does a program have a tile of rows and columns?
+    tiles: bool = False
     #: how many sums the size of a tile it may have at a time
-    accumulators: int
+    accumulators: int = 1
     #: how many programs keep the machine busy
-    programs: int
+    programs: int = 1
     #: threads that run as one
-    lanes: int
+    lanes: int = 1
     #: words of tiles that a thread may hold beside offsets, masks and what ends a sum
-    words: int
+    words: int = 0
 
     def holds(self, sizes: Sequence[Size]) -> bool:
         """Is a row of these sizes held as a whole? One of unknown length is not."""

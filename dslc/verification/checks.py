@@ -11,7 +11,7 @@ import numpy as np
 
 from dslc import pipeline
 from dslc.autodiff.reverse import NoDerivative, gradients, ones
-from dslc.backends.triton.prepare import PASSES
+from dslc.backends.triton.target import TARGET
 from dslc.builder.build import Unit, build, build_train
 from dslc.builder.paths import separate, together
 from dslc.check import program as p
@@ -20,6 +20,7 @@ from dslc.meaning.contracting import Contracting, as_product
 from dslc.meaning.interpret import Array, Interpreter
 from dslc.passes.transform import run_passes
 from dslc.pipeline import EARLY, trained
+from dslc.schedule.prepare import prepared
 from dslc.source import Span
 from dslc.verification.backends import Loaded
 from dslc.verification.precision import (
@@ -169,7 +170,7 @@ class Subject:
             return [defined(*each, without) for each in zip(found, moved(self.stable(mode)), strict=True)]
 
         def other() -> list[dict[str, Array]]:
-            return moved(run_passes(self.stable(mode), PASSES, []))
+            return moved(prepared(self.stable(mode), TARGET))
 
         return Wanted(exact, near, other if self.dtype in HALVES else None)
 

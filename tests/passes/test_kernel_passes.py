@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dslc.backends.triton.prepare import PASSES
+from dslc.backends.c.target import TARGET as PROCESSOR
+from dslc.backends.triton.target import TARGET as GPU
 
 from dslc import pipeline
 from dslc.builder.build import Unit
@@ -17,7 +18,8 @@ from dslc.meaning.interpret import Interpreter
 from dslc.passes.constants import rewritten
 from dslc.passes.exchange import exchanged
 from dslc.passes.sides import inner_order
-from dslc.passes.transform import run_passes
+from dslc.schedule.prepare import prepared
+from dslc.schedule.target import Target
 from dslc.sizes import symbol
 
 ROOT = Path(__file__).parents[2]
@@ -37,15 +39,16 @@ def inputs_of(unit: Unit, size: int) -> tuple[dict[str, np.ndarray], dict[str, i
     return inputs, sizes
 
 
+@pytest.mark.parametrize("target", [PROCESSOR, GPU], ids=["processor", "gpu"])
 @pytest.mark.parametrize("name", SPECS)
-def test_no_pass_changes_a_value(name: str) -> None:
+def test_no_pass_changes_a_value(name: str, target: Target) -> None:
     _, train = choose(check_file(ROOT / f"specs/{name}.dsl", {}))
     assert train is not None
     program = pipeline.training(train)
     inputs, sizes = inputs_of(program.unit, 5)
     with np.errstate(all="ignore"):
         wanted = Interpreter(inputs, sizes).run(program.outputs)
-        found = Interpreter(inputs, sizes).run(run_passes(program.outputs, PASSES, []))
+        found = Interpreter(inputs, sizes).run(prepared(program.outputs, target))
     for key, value in wanted.items():
         np.testing.assert_allclose(found[key], value, rtol=1e-9, atol=1e-9, err_msg=key)
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from dslc.backends.c.module import prepared
 from dslc.backends.c.stepping import start_parts, step_parts
+from dslc.backends.c.target import TARGET
 from dslc.backends.c.text import Types
 from dslc.backends.registry import backend_of
 
@@ -21,8 +21,8 @@ from dslc.ir.naming import name_of
 from dslc.passes.tiles import LONGEST_ROW
 from dslc.program import Program
 from dslc.schedule.form import Kernel, Loop, Recurrence, Region, Step, walked
-from dslc.schedule.group import scheduled
 from dslc.schedule.plan import Kept, Plan, Row, Slot, apart, planned
+from dslc.schedule.prepare import prepared, scheduled
 from dslc.schedule.verify import Unsound, verify
 from dslc.sizes import symbol
 from tests.incremental.models import STEPS
@@ -48,8 +48,8 @@ def schedule_of(name: str) -> Iterator[tuple[list[Step], Plan]]:
     model, train = choose(checked)
     with ir.compilation():
         lowered = pipeline.forward(model) if train is None else pipeline.training(train)
-        results = prepared(lowered.outputs)
-        steps = scheduled([*results.values()])
+        results = prepared(lowered.outputs, TARGET)
+        steps = scheduled([*results.values()], TARGET)
         yield steps, planned(steps, results)
 
 
@@ -67,8 +67,8 @@ def test_the_schedule_of_a_step_is_sound(name: str) -> None:
         model, _ = choose(checked)
         made = pipeline.stepping(model)
         types = Types("f32")
-        for parts in (start_parts(made, model, types, prepared), step_parts(made, model, types, prepared)):
-            steps = scheduled([*parts.outputs.values()])
+        for parts in (start_parts(made, model, types), step_parts(made, model, types)):
+            steps = scheduled([*parts.outputs.values()], TARGET)
             plan = planned(steps, parts.outputs, parts.histories)
             verify(steps, plan)
             grown = {home.name for home in plan.homes.values() if isinstance(home, Kept)}
@@ -84,8 +84,8 @@ def test_the_schedules_of_all_entries_are_sound(name: str) -> None:
         if entry is None:
             continue
         with entry.open() as lowered:
-            results = prepared(lowered.outputs)
-            steps = scheduled([*results.values()])
+            results = prepared(lowered.outputs, TARGET)
+            steps = scheduled([*results.values()], TARGET)
             verify(steps, planned(steps, results))
 
 

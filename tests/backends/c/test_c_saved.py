@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from dslc.backends.c.module import prepared
+from dslc.backends.c.target import TARGET
 
 from dslc.compiler import choose, compile_files, compile_module
 from dslc.frontend import check_file
@@ -21,9 +21,9 @@ from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
 from dslc.pipeline import GRADIENT
 from dslc.program import Entry, Program
-from dslc.schedule.group import scheduled
 from dslc.schedule.halves import Halves, halves
 from dslc.schedule.plan import planned
+from dslc.schedule.prepare import prepared, scheduled
 from dslc.schedule.verify import verify
 
 ROOT = Path(__file__).parents[3]
@@ -245,9 +245,9 @@ def test_both_halves_of_a_program_are_sound(name: str) -> None:
     program = Program(choose(check_file(ROOT / "specs" / f"{name}.dsl"))[0])
     entry = program.differentiable_training or program.differentiable
     with entry.open() as lowered:
-        made = cut(entry, prepared(lowered.outputs))
+        made = cut(entry, prepared(lowered.outputs, TARGET))
         for results in ({**made.first, **{k: x for k, (x, _) in made.saved.items()}}, made.second):
-            steps = scheduled([*results.values()])
+            steps = scheduled([*results.values()], TARGET)
             verify(steps, planned(steps, results))
 
 
@@ -255,7 +255,7 @@ def saved_of(text: str, folder: Path) -> dict[str, ir.Tensor]:
     (folder / "m.dsl").write_text(text, encoding="utf-8")
     entry = Program(choose(check_file(folder / "m.dsl"))[0]).differentiable
     with entry.open() as lowered:
-        return {name_of(x): x for x, _ in cut(entry, prepared(lowered.outputs)).saved.values()}
+        return {name_of(x): x for x, _ in cut(entry, prepared(lowered.outputs, TARGET)).saved.values()}
 
 
 def test_what_a_checkpoint_computes_again_is_not_saved(tmp_path: Path) -> None:

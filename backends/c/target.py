@@ -1,0 +1,7 @@
+"""The processor that C is made for: a core whose first cache holds a row of some thousand numbers."""
+
+from __future__ import annotations
+
+from dslc.schedule.target import Target
+
+TARGET = Target(longest_row=4096)
