@@ -124,7 +124,7 @@ def forward_mode(train: p.TrainProgram) -> Lowered:
     wanted = [unit.inputs[q] for q in (*trained(unit, train), *train.wrt)]
     directions = [ir.intern(ir.Input(f"direction of {x.name}", "input", x.dtype, x.shape)) for x in wanted]
     tangent = jvp_along(program.outputs["loss"], dict(zip(wanted, directions, strict=True)))
-    object.__setattr__(tangent, "name", "d_loss")
+    ir.rename(tangent, "d_loss")
     program.outputs["tangent"] = tangent
     program.unit = replace(unit, inputs={**unit.inputs, **{x.name: x for x in directions}})
     program.stages.append(("differentiate", dict(program.outputs)))
@@ -238,7 +238,7 @@ def run(program: Lowered, passes: dict[str, Pass], named: bool = True) -> Lowere
         return program
     for path, result in program.outputs.items():
         if isinstance(result, ir.Comp) and isinstance(result.body, ir.Const) and not result.name:
-            object.__setattr__(result, "name", _name(path))
+            ir.rename(result, _name(path))
     tell_apart(program.outputs)
     return program
 

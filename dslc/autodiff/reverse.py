@@ -105,7 +105,7 @@ class Reverse:
             if len(parts) > 1:
                 for part in parts:  # the name belongs to the sum
                     if isinstance(part, ir.Comp) and part.name == _name(node):
-                        object.__setattr__(part, "name", "")
+                        ir.rename(part, "")
             body: ir.Scalar = ir.whole(parts[0])
             for part in parts[1:]:
                 body = d.add(body, ir.whole(part))

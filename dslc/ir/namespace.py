@@ -55,11 +55,11 @@ def line_names(roots: Sequence[ir.Node], statement: Callable[[ir.Node], str]) ->
     before = {node: _name(node) for node in _Namespace(roots).around if hasattr(node, "name")}
     for node, name in before.items():
         if isinstance(node, ir.Comp) and not name and statement(node):
-            object.__setattr__(node, "name", statement(node))
+            ir.rename(node, statement(node))
     name_lines(roots)
     found = {node: identifier(_name(node)) for node in before}
     for node, name in before.items():
-        object.__setattr__(node, "name", name)
+        ir.rename(node, name)
     return found
 
 
@@ -145,7 +145,7 @@ class _Namespace:
                 for claim in self.claims(node, _name(node)):
                     del self.taken[claim][node]
                 self.take(node, name)
-                object.__setattr__(node, "name", name)
+                ir.rename(node, name)
                 return
 
     # ---- values without a name

@@ -69,4 +69,4 @@ class Names:
         if self.values.get(before) is value:
             del self.values[before]
         self.values.setdefault(chosen, value)
-        object.__setattr__(value, "name", chosen)
+        ir.rename(value, chosen)

@@ -341,6 +341,11 @@ def comp(
     return intern(Comp(shape, reduced, reduce, body, result, name, span))
 
 
+def rename(node: Node, name: str) -> None:
+    """Call a node something else, for printers: what it is called is no part of what it is, and no comparison sees it."""
+    object.__setattr__(node, "name", name)
+
+
 def slice_of_input(node: Node) -> bool:
     """Is a node just an input read at the step of a scan: the parameter of one layer?"""
     return (

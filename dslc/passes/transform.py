@@ -51,7 +51,7 @@ class Transform(Substitute):
         self.origin.setdefault(made, node)
         new = self.visit(made)
         if isinstance(node, ir.Comp) and node.name and isinstance(new, ir.Comp) and not new.name:
-            object.__setattr__(new, "name", node.name)  # a part that is all that is left of a value
+            ir.rename(new, node.name)  # a part that is all that is left of a value
         self.origin.setdefault(new, node)
         if isinstance(new, ir.Comp) and isinstance(node, ir.Comp) and new.shape == node.shape:
             same_axes(new, node)
