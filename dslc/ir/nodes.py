@@ -342,7 +342,7 @@ def comp(
 
 
 def rename(node: Node, name: str) -> None:
-    """Call a node something else, for printers: what it is called is no part of what it is, and no comparison sees it."""
+    """Call a node something else, for printers: what it is called is no part of what it is."""
     object.__setattr__(node, "name", name)
 
 
