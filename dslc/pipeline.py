@@ -11,6 +11,7 @@ from dslc.check import program as p
 from dslc.dtypes import alike
 from dslc.incremental.program import StepProgram, step_program
 from dslc.ir import nodes as ir
+from dslc.ir.interning import table
 from dslc.ir.namespace import identifier, tell_apart
 from dslc.passes.deviations import drop_deviations
 from dslc.passes.factors import gather_factors
@@ -177,7 +178,10 @@ def cotangents_of(unit: Unit) -> dict[str, str]:
 
 def has_modes(model: p.Instance) -> bool:
     """Does a model compute something else while it is trained?"""
-    unit, trained = build(model, "inference"), build(model, "training")
+    numbers = table().numbers
+    unit = build(model, "inference")
+    table().numbers = numbers  # so that scans of one program have the numbers of those of the other
+    trained = build(model, "training")
     return bool(trained.updates) or list(unit.outputs.values()) != list(trained.outputs.values())
 
 
