@@ -48,18 +48,27 @@ INLINE void copy_part_real(real *to, const real *from, long n) {
         }
 }
 
+// The first n numbers at p, fewer than a vector has, and zeros.
+static __attribute__((noinline)) void load_part_real(vector_real *v, const real *p, long n) {
+    *v = (vector_real){0};
+    if (n > 0) copy_part_real((real *)v, p, n);
+}
+
 // The first n numbers at p, and zeros.
 INLINE vector_real load_real(const real *p, long n) {
     if (n >= LANES_real) return *(const vector_at_real *)p;
-    real part[LANES_real] = {0};
-    if (n > 0) copy_part_real(part, p, n);
-    return *(const vector_at_real *)part;
+    vector_real v;
+    load_part_real(&v, p, n);
+    return v;
 }
 
-// Write the first n numbers of a vector.
-INLINE void store_real(real *p, vector_real v, long n) {
-    if (n >= LANES_real) *(vector_at_real *)p = v;
-    else if (n > 0) copy_part_real(p, (const real *)&v, n);
+// Copy m rows of n numbers.
+static void copy_rows_real(long m, long n, const real *from, long from_row, real *to, long to_row) {
+    for (; m > 0; m--, from += from_row, to += to_row) {
+        long j = 0;
+        for (; j + LANES_real <= n; j += LANES_real) *(vector_at_real *)(to + j) = *(const vector_at_real *)(from + j);
+        copy_part_real(to + j, from + j, n - j);
+    }
 }
 
 // A factor of a product: its entry (i, k, q) stands at p[i * di + k * dk + q * dq]; products are sums over k and q.
@@ -68,18 +77,18 @@ typedef struct {
     long di, dk, dq;
 } factor_real;
 
-// A tile of C, m <= rows times n <= columns: A B, or C + A B. B has rows without gaps, which are read in whole vectors.
-// The rows of A have no gaps; or A is upright: its columns have none, and are `rows` long whatever m is.
-INLINE void tile_real(const int rows, const int vectors, const int upright, long m, long n, long K, long Q,
+// A tile of C: A B, or C + A B. B has rows without gaps, which are read in whole vectors. A has m <= rows rows without
+// gaps, the last one standing for more; or A is upright: its columns have none, and are `rows` long whatever m is.
+INLINE void tile_real(const int rows, const int vectors, const int upright, long m, long K, long Q,
                       factor_real A, factor_real B, real *C, long ci, int accumulate) {
     enum { V = LANES_real, LINE = 64 / sizeof(real), AHEAD = 16 };
     vector_real s[TILE_ROWS][TILE_VECTORS] = {0};
-    UNROLL for (int i = 0; i < rows; i++)
-        if (accumulate && i < m)
-            UNROLL for (int j = 0; j < vectors; j++) s[i][j] = load_real(C + i * ci + j * V, n - j * V);
+    if (accumulate)
+        UNROLL for (int i = 0; i < rows; i++)
+            UNROLL for (int j = 0; j < vectors; j++) s[i][j] = *(const vector_at_real *)(C + i * ci + j * V);
     for (long q = 0; q < Q; q++) {
         const real *a[TILE_ROWS], *b = B.p + q * B.dq, *column = A.p + q * A.dq;
-        UNROLL for (int i = 0; i < rows; i++) a[i] = column + (i < m ? i : m - 1) * A.di; // a row too many is the last
+        UNROLL for (int i = 0; i < rows; i++) a[i] = column + (i < m ? i : m - 1) * A.di;
         for (long k = 0; k < K; k++, b += B.dk, column += A.dk) {
             vector_real t[TILE_VECTORS]; // B first, then row by row: the other order runs out of registers on AVX2
             UNROLL for (int j = 0; j < vectors; j++)
@@ -94,22 +103,32 @@ INLINE void tile_real(const int rows, const int vectors, const int upright, long
         }
     }
     UNROLL for (int i = 0; i < rows; i++)
-        if (i < m)
-            UNROLL for (int j = 0; j < vectors; j++) store_real(C + i * ci + j * V, s[i][j], n - j * V);
+        UNROLL for (int j = 0; j < vectors; j++) *(vector_at_real *)(C + i * ci + j * V) = s[i][j];
 }
 
-// A panel of C: n <= TILE_COLUMNS columns, any number of rows. Where A is upright, A.di leads to the next tile.
+// A panel of C: n <= TILE_COLUMNS columns, any number of rows. Where A is upright, A.di leads to the next tile. A tile
+// that goes past an edge of C is computed beside it.
 static __attribute__((noinline)) void panel_real(long M, long n, long K, long Q, factor_real A, factor_real B, real *C,
                                                  long ci, int accumulate) {
-    enum { R = TILE_ROWS };
+    enum { R = TILE_ROWS, COLUMNS = TILE_COLUMNS_real, V = LANES_real };
     const long far = A.dk == 1 ? R * A.di : A.di;
-    for (; M > 0; M -= R, A.p += far, C += R * ci)
+    real beside[R * COLUMNS];
+    for (; M > 0; M -= R, A.p += far, C += R * ci) {
+        const int inside = M >= R && n == (n <= V ? V : COLUMNS);
+        const long m = M < R ? M : R, row = inside ? ci : COLUMNS;
+        real *tile = inside ? C : beside;
+        if (!inside && accumulate) {
+            memset(beside, 0, sizeof beside);
+            copy_rows_real(m, n, C, ci, beside, COLUMNS);
+        }
         if (A.dk == 1) {
-            if (n <= LANES_real) tile_real(R, 1, 0, M, n, K, Q, A, B, C, ci, accumulate);
-            else if (M <= R / 2) tile_real(R / 2, TILE_VECTORS, 0, M, n, K, Q, A, B, C, ci, accumulate);
-            else tile_real(R, TILE_VECTORS, 0, M, n, K, Q, A, B, C, ci, accumulate);
-        } else if (n <= LANES_real) tile_real(R, 1, 1, M, n, K, Q, A, B, C, ci, accumulate);
-        else tile_real(R, TILE_VECTORS, 1, M, n, K, Q, A, B, C, ci, accumulate);
+            if (n <= V) tile_real(R, 1, 0, m, K, Q, A, B, tile, row, accumulate);
+            else if (m <= R / 2) tile_real(R / 2, TILE_VECTORS, 0, m, K, Q, A, B, tile, row, accumulate);
+            else tile_real(R, TILE_VECTORS, 0, m, K, Q, A, B, tile, row, accumulate);
+        } else if (n <= V) tile_real(R, 1, 1, m, K, Q, A, B, tile, row, accumulate);
+        else tile_real(R, TILE_VECTORS, 1, m, K, Q, A, B, tile, row, accumulate);
+        if (!inside) copy_rows_real(m, n, beside, COLUMNS, C, ci);
+    }
 }
 
 // A panel whose last vectors would end behind B: the rows of B that are so close to its end are copied.
@@ -272,27 +291,40 @@ static void upright_real(long M, long N, long K, factor_real A, factor_real B, l
         }
 }
 
-// Add to `rows` rows of C the products of `depth` columns of A and rows of B, which are read from end to end.
+// A vector of whole numbers: bits of a vector, and lanes where something holds.
+typedef whole vector_whole_real __attribute__((vector_size(VECTOR_BYTES)));
+
+// A vector with the first n lanes of another one.
+INLINE vector_real first_lanes_real(vector_real first, long n, vector_real v) {
+    vector_whole_real lane;
+    UNROLL for (int i = 0; i < LANES_real; i++) lane[i] = i;
+    lane = lane < (whole)n;
+    return (vector_real)(((vector_whole_real)first & lane) | ((vector_whole_real)v & ~lane));
+}
+
+// A vector with zeros in its first n lanes.
+INLINE vector_real without_real(vector_real v, long n) { return first_lanes_real((vector_real){0}, n, v); }
+
+// Add to `rows` rows of C the products of `depth` columns of A and rows of B, which are read from end to end. The last
+// vector ends with the row: what it has in common with the one before is there already.
 INLINE void few_real(const int rows, const int depth, long N, factor_real A, factor_real B, real *C, long ci) {
     enum { V = LANES_real };
     real a[3][8];
     UNROLL for (int i = 0; i < rows; i++)
         UNROLL for (int k = 0; k < depth; k++) a[i][k] = A.p[i * A.di + k * A.dk];
-    for (long j = 0; j + V <= N; j += V) {
+    for (long next = 0; next < N; next += V) {
+        const long j = next + V <= N ? next : N - V;
         vector_real s[3];
         UNROLL for (int i = 0; i < rows; i++) s[i] = *(const vector_at_real *)(C + i * ci + j);
         UNROLL for (int k = 0; k < depth; k++) {
             vector_real t = *(const vector_at_real *)(B.p + k * B.dk + j);
             UNROLL for (int i = 0; i < rows; i++) s[i] += a[i][k] * t;
         }
-        UNROLL for (int i = 0; i < rows; i++) *(vector_at_real *)(C + i * ci + j) = s[i];
-    }
-    for (long j = N / V * V, n = N - j; n > 0; n = 0)
         UNROLL for (int i = 0; i < rows; i++) {
-            vector_real s = load_real(C + i * ci + j, n);
-            UNROLL for (int k = 0; k < depth; k++) s += a[i][k] * load_real(B.p + k * B.dk + j, n);
-            store_real(C + i * ci + j, s, n);
+            vector_at_real *c = (vector_at_real *)(C + i * ci + j);
+            *c = j == next ? s[i] : first_lanes_real(*c, next - j, s[i]);
         }
+    }
 }
 
 // One to three rows of C: B is read once, from its first row to its last.
@@ -309,16 +341,6 @@ static __attribute__((noinline)) void few_rows_real(long M, long N, long K, long
             for (long i = 0; i < M; i++)
                 few_real(1, 1, N, (factor_real){a.p + i * a.di, 0, 0, 0}, b, C + i * ci, ci);
     }
-}
-
-// A vector of whole numbers: bits of a vector, and lanes where something holds.
-typedef whole vector_whole_real __attribute__((vector_size(VECTOR_BYTES)));
-
-// A vector with zeros in its first n lanes.
-INLINE vector_real without_real(vector_real v, long n) {
-    vector_whole_real lane;
-    UNROLL for (int i = 0; i < LANES_real; i++) lane[i] = i;
-    return (vector_real)((vector_whole_real)v & (lane >= (whole)n));
 }
 
 // y[i] = sum of A[i][k] x[k], or y[i] plus that, for rows without gaps: four rows at a time, two sums in each.
