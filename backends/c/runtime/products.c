@@ -199,7 +199,8 @@ static void packed_panels_real(long M, long N, long K, factor_real A, const real
 #endif
 
 // Transpose n rows of m numbers (each at most a vector's) in registers: each round of shuffles halves the distance.
-INLINE void transpose_real(long n, long m, const real *from, long from_row, real *to, long to_row) {
+static __attribute__((noinline)) void transpose_real(long n, long m, const real *from, long from_row, real *to,
+                                                     long to_row) {
     enum { V = LANES_real };
     vector_real x[V], y[V];
     UNROLL for (int i = 0; i < V; i++) x[i] = i < n ? load_real(from + i * from_row, m) : (vector_real){0};
@@ -236,8 +237,7 @@ static __attribute__((noinline)) void pack_real(long K, long N, const real *B, l
         for (long v = 0; bj != 1 && bk == 1 && v < width; v += V)
             for (long k = 0; k < K; k += V) {
                 const real *from = B + (j + v) * bj + k;
-                if (n - v >= V && K - k >= V) transpose_real(V, V, from, bj, packed + k * width + v, width);
-                else transpose_real(n - v, K - k, from, bj, packed + k * width + v, width);
+                transpose_real(n - v, K - k, from, bj, packed + k * width + v, width);
             }
         for (long k = 0; bj != 1 && bk != 1 && k < K; k++)
             for (long v = 0; v < width; v++) packed[k * width + v] = v < n ? B[k * bk + (j + v) * bj] : 0;
