@@ -27,6 +27,7 @@ from dslc.schedule.form import (
     walked,
 )  # fmt: skip
 from dslc.schedule.group import is_here
+from dslc.schedule.lives import Lives
 from dslc.sizes import Size, about, at_most
 
 #: bytes of a number; whole numbers are kept in 64 bits
@@ -118,25 +119,12 @@ class Schedule:
 
 
 @dataclass
-class Life:
-    """When a value is computed, and when it is read for the last time."""
-
-    first: int
-    last: int
-
-
-@dataclass
 class Planner:
     plan: Plan
     results: Mapping[str, ir.Node]
-    #: the last moment at which a value is read
-    lives: dict[object, Life] = field(default_factory=dict)
-    #: the loops around the moment at which a value is there: their first and last moments
-    around: dict[ir.Node, tuple[Loop, ...]] = field(default_factory=dict)
-    spans: dict[Loop, tuple[int, int]] = field(default_factory=dict)
+    lives: Lives = field(default_factory=Lives)
     parts: dict[ir.Node, dict[int, ir.Part]] = field(default_factory=dict)
     scans: dict[int, Loop] = field(default_factory=dict)
-    time: int = 0
     #: shapes and dtypes of what has no node: copies of carried values
     kept: dict[object, tuple[Shape, str]] = field(default_factory=dict)
 
@@ -168,7 +156,7 @@ def planned(
     for node, name in wanted.items():
         if planner.plan.homes[node] != Result(name):
             planner.plan.copies[name] = node
-    end = planner.time
+    end = planner.lives.time
     for node in planner.plan.copies.values():
         _read(planner, based(node), end, ())
     _slots(planner)
@@ -291,8 +279,8 @@ def _homes(planner: Planner, steps: list[Step], loops: tuple[Loop, ...]) -> None
     for x in ends:
         readers.setdefault(based(x), set()).add(None)
     for step in steps:
-        now = planner.time
-        planner.time += 1
+        now = planner.lives.time
+        planner.lives.time += 1
         for a in reads_of(step):
             _read(planner, based(a), now, loops)
         match step:
@@ -316,42 +304,29 @@ def _values(planner: Planner, node: ir.Node) -> list[ir.Node]:
 
 
 def _computed(planner: Planner, node: ir.Node, now: int, loops: tuple[Loop, ...]) -> None:
-    planner.around[node] = loops
-    planner.lives.setdefault(node, Life(now, now))
+    planner.lives.computed(node, now, loops)
     planner.plan.homes.setdefault(node, Slot(-1))
 
 
 def _read(planner: Planner, node: ir.Node, now: int, loops: tuple[Loop, ...]) -> None:
-    """Note that a value is read at a moment; one from outside of a loop is read until the loop ends."""
-    if isinstance(node, ir.Step):
+    """Note that a value is read at a moment, and all where its memory may be."""
+    if isinstance(node, ir.Step) or node not in planner.lives.around:
         return
-    home = planner.around.get(node)
-    if home is None:
-        return
-    for loop in loops[len(home) : len(home) + 1]:
-        now = max(now, planner.spans[loop][1])
-    if node in planner.lives:
-        planner.lives[node].last = max(planner.lives[node].last, now)
+    now = planner.lives.read(node, now, loops)
     if isinstance(node, ir.Part) and isinstance(node.of, ir.Scan) and node.number >= len(node.of.results):
         j = node.number - len(node.of.results)
         for key in (("first", node.of, j), ("second", node.of, j)):
-            if key in planner.lives:
-                planner.lives[key].last = max(planner.lives[key].last, now)
+            planner.lives.until(key, now)
         # the pointer may lead to the start, or into a stack
         _read(planner, based(node.of.starts[j]), now, loops)
         target = planner.plan.homes.get(resolved(node.of.carries[j]))
-        if isinstance(target, Stacked) and target.part in planner.lives:
-            planner.lives[target.part].last = max(planner.lives[target.part].last, now)
-
-
-def _length(steps: list[Step]) -> int:
-    return sum(1 + (1 + _length(x.steps) if isinstance(x, Loop) else 0) for x in steps)
+        if isinstance(target, Stacked):
+            planner.lives.until(target.part, now)
 
 
 def _loop(planner: Planner, loop: Loop, now: int, loops: tuple[Loop, ...]) -> None:
     scan, plan = loop.scan, planner.plan
-    end = now + 1 + _length(loop.steps)
-    planner.spans[loop] = now, end
+    end = planner.lives.begin(loop, now)
     parts = planner.parts.get(scan, {})
     inner = {x for step in loop.steps for x in nodes_of(step)}
     inner |= {x for step in loop.steps if isinstance(step, Call) for x in _values(planner, step.node)}
@@ -360,7 +335,7 @@ def _loop(planner: Planner, loop: Loop, now: int, loops: tuple[Loop, ...]) -> No
         if k not in parts:
             continue
         _computed(planner, parts[k], now, loops)
-        planner.lives[parts[k]].last = max(planner.lives[parts[k]].last, end)
+        planner.lives.until(parts[k], end)
         at = resolved(result)
         if at in inner and isinstance(at, ir.Comp | ir.Scatter) and at not in plan.homes and at.dtype != "i32":
             plan.homes[at] = Stacked(parts[k])
@@ -378,8 +353,8 @@ def _loop(planner: Planner, loop: Loop, now: int, loops: tuple[Loop, ...]) -> No
             move.first, move.second = 0, 0
             for key in (("first", scan, j), ("second", scan, j)):
                 planner.kept[key] = carry.shape, carry.dtype
-                planner.lives[key] = Life(now, end)
-                planner.around[key] = loops  # type: ignore[index]
+                planner.lives.computed(key, now, loops)
+                planner.lives.until(key, end)
             move.copied = not (own and at not in plan.homes)
             if not move.copied:
                 plan.homes[at] = Carry(scan, j)
@@ -389,15 +364,16 @@ def _loop(planner: Planner, loop: Loop, now: int, loops: tuple[Loop, ...]) -> No
         if part is not None:
             plan.homes[part] = Carry(scan, j) if not isinstance(plan.homes.get(part), Result) else plan.homes[part]
             plan.homes[part] = Carry(scan, j)
-            planner.around[part] = loops
-            planner.lives.setdefault(part, Life(now, end))
+            if part not in planner.lives.lives:
+                planner.lives.computed(part, now, loops)
+                planner.lives.until(part, end)
     _homes(planner, loop.steps, (*loops, loop))
     for _, at in plan.stacked[scan]:
         _read(planner, based(at), end, (*loops, loop))
     for carry in scan.carries:
         _read(planner, based(carry), end, (*loops, loop))
-    assert planner.time <= end
-    planner.time = end + 1
+    assert planner.lives.time <= end
+    planner.lives.time = end + 1
 
 
 def _slots(planner: Planner) -> None:
@@ -407,8 +383,8 @@ def _slots(planner: Planner) -> None:
     keys += list(planner.kept)  # type: ignore[arg-type]
     free: list[int] = []  # the moment from which on each slot is free
     sizes: list[float] = []
-    for key in sorted(keys, key=lambda x: planner.lives[x].first):
-        life = planner.lives[key]
+    for key in sorted(keys, key=lambda x: planner.lives.lives[x].first):
+        life = planner.lives.lives[key]
         shape, dtype = planner.kept.get(key) or (key.shape, key.dtype)  # type: ignore[union-attr]
         size = BYTES.get(dtype, 4.0) * about(shape)
         fitting = [k for k, when in enumerate(free) if when < life.first]
