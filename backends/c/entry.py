@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dslc.backends.c.calls import call_lines, pieces
 from dslc.backends.c.checks import WORKSPACE, Checks
@@ -39,6 +39,48 @@ class History:
     newest: Size
     #: the loops around it, outer first: those of layers have arrays of their own
     loops: tuple[ir.Scan, ...]
+
+
+@dataclass(frozen=True)
+class Called:
+    """An entry that another one begins with, and the fields of that one's frame for its results, by name."""
+
+    entry: Entry
+    results: Mapping[str, Field]
+
+    @classmethod
+    def of(cls, entry: Entry) -> Called:
+        names = Names({"a", "scratch", "error", entry.name, "workspace"})
+        return cls(entry, {x.name: replace(x, field=names.fresh(x.field)) for x in entry.results})
+
+    def fields(self, prefix: str) -> dict[str, str]:
+        """What stands in the frame."""
+        results = {x.field: f"{c_type(x.dtype)} *" for x in self.results.values()}
+        return {**results, self.entry.name: f"{prefix}_{self.entry.name}_arguments ", "workspace": "void *"}
+
+    def layout(self, entry: EntryText, kernel: Kernel) -> list[str]:
+        """Memory for its results and for itself, and its arguments."""
+        name, own = self.entry.name, self.entry
+        lines = []
+        for x in self.results.values():
+            lines.append(f"    f->{x.field} = taken(w, &at, {entry.bytes(x.shape, c_type(x.dtype), kernel)});")
+        by_name = {x.name: x.field for x in entry.interface.inputs}
+        given = [(x, entry.size_fields[k]) for x, k in zip(own.sizes, own.symbols, strict=True)]
+        given += [(x.field, by_name[x.name]) for x in own.inputs]
+        given += [(x.field, x.field) for x in own.reads]
+        sides = [f".{x} = f->a->{y}" for x, y in given]
+        sides += [f".{x.field} = f->{self.results[x.name].field}" for x in own.results]
+        lines.append(f"    f->{name} = ({entry.prefix}_{name}_arguments){{{', '.join(sides)}}};")
+        lines.append(f"    f->workspace = taken(w, &at, {entry.prefix}_{name}_workspace(&f->{name}));")
+        return lines
+
+    def lines(self, prefix: str) -> list[str]:
+        """Its call, before all that reads its results."""
+        function, frame = f"{prefix}_{self.entry.name}", f"&f.{self.entry.name}"
+        return [
+            f"    const int32_t failed = {function}({frame}, f.workspace, {function}_workspace({frame}));",
+            "    if (failed) return failed;",
+        ]
 
 
 @dataclass
@@ -84,6 +126,8 @@ class EntryText:
     checks: Checks | None = None
     #: values that are saved for another entry, or that another one has saved
     saved: tuple[Field, ...] = ()
+    #: the entry that computes what this one begins with
+    called: Called | None = None
     #: is told how long each step takes? then how many there are so far
     timed: bool = False
     ended: int = 0
@@ -99,13 +143,15 @@ class EntryText:
         self.names.taken |= {exported, *(f"{exported}_{x}" for x in ("arguments", "workspace", "saves"))}
         assert self.checks is not None
         self.names.taken |= {f"{self.interface.name}_{x}" for x in ("sizes", "refused", "saved")}
-        local = self.names_of_fields = Names({"a", *(x.field for x in self.saved)})
+        called = self.called.fields(self.prefix) if self.called else {}
+        local = self.names_of_fields = Names({"a", *(x.field for x in self.saved), *called})
+        self.fields |= called
         const = "const " * (self.interface.saved == "read")
         self.fields |= {x.field: f"{const}{c_type(x.dtype)} *" for x in self.saved}
         self.name_counters(self.steps, local)
         self.name_fields(local)
         body = Kernel(self, self.names.inner(), "f.")
-        body.names.taken |= {"f", "bytes", "wrong"}
+        body.names.taken |= {"f", "bytes", "wrong", "failed"}
         if self.timed:
             body.line("step_ended(-1);")
         self.body(body, self.steps)
@@ -152,6 +198,7 @@ class EntryText:
             f"    if (!has_room(workspace, bytes, {self.interface.name}_layout(&f, workspace)))"
             f" return {self.checks.codes.of(WORKSPACE)};",
             *saved_lines(self),
+            *(self.called.lines(self.prefix) if self.called else []),
             *(["    int32_t error = 0;", "    f.error = &error;"] if self.fails else []),
             *body.declared(),
             *body.lines,
@@ -306,13 +353,14 @@ class EntryText:
     def extents(self) -> list[Size]:
         """How many numbers the arrays in memory have."""
         shapes: list[Sequence[Size]] = [*self.matrices.values(), *(x.shape for x in self.saved)]
+        shapes += [x.shape for x in self.called.results.values()] if self.called else []
         shapes += [node.shape for node, home in self.plan.homes.items() if isinstance(home, Slot)]  # type: ignore[union-attr]
         shapes += [scan.carries[j].shape for scan, j, _ in self.spare]
         shapes += [(K, N + 64) for K, N, _ in self.packed_sizes.values()]
         return [math.prod(x) for x in shapes]
 
     def layout_lines(self, kernel: Kernel) -> list[str]:
-        lines: list[str] = []
+        lines: list[str] = self.called.layout(self, kernel) if self.called else []
         if self.scratch:
             most = ""
             for size, inner in self.scratch:

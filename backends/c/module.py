@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from dslc.backends.c.calls import FAILURES
 from dslc.backends.c.checks import Checks, Codes, Promises, c_string
-from dslc.backends.c.entry import EntryText
+from dslc.backends.c.entry import Called, EntryText
 from dslc.backends.c.header import comment, declarations
 from dslc.backends.c.interface import Entry, Field, Interface, Table, adjoints_macro
 from dslc.backends.c.kernel import Kernel
@@ -48,8 +48,8 @@ def c_file(
     made.entry("forward", program.forward)
     if program.gradient is not None:
         made.entry("loss_grad_metrics", program.gradient)
-    if program.evaluation is not None:
-        made.entry("evaluate", program.evaluation)
+    if program.evaluation_by_forward is not None:
+        made.evaluation(program.evaluation_by_forward, program)
     made.pair("forward_saving", "adjoint", program.differentiable)
     if program.differentiable_training is not None:
         made.pair("forward_training", "adjoint_training", program.differentiable_training)
@@ -87,10 +87,21 @@ class FileText:
         exported = {f"{prefix}_{x}" for x in ("message", "threads", "params", "state")}
         self.names = Names({"parallel", "taken", "larger", prefix, *exported})
 
-    def entry(self, title: str, given: ProgramEntry) -> None:
+    def entry(self, title: str, given: ProgramEntry, called: Called | None = None) -> None:
         with given.open() as lowered:
             self.tables(lowered.unit)
-            self.written(title, given.instance, lowered.unit, prepared(lowered.outputs, TARGET))
+            self.written(title, given.instance, lowered.unit, prepared(lowered.outputs, TARGET), called=called)
+
+    def evaluation(self, given: ProgramEntry, program: Program) -> None:
+        """The loss and the metrics: of what `forward` computes, where that takes nothing else than they do."""
+        forward = self.entries[0]
+        sizes = {s.name for x in given.instance.inputs for n in x.shape for s in getattr(n, "free_symbols", ())}
+        known = {x.name for x in given.instance.inputs} >= {x.name for x in forward.inputs}
+        if given.calls and known and sizes >= {*forward.symbols} and not forward.seed:
+            self.entry("evaluate", given, Called.of(forward))
+        else:
+            assert program.evaluation is not None
+            self.entry("evaluate", program.evaluation)
 
     def pair(self, forward: str, adjoint: str, given: ProgramEntry) -> None:
         """A forward pass that saves what its adjoint reads, and the adjoint."""
@@ -114,8 +125,9 @@ class FileText:
             self.parts[first:] = [f"#ifdef {adjoints_macro(self.prefix)}\n\n{both}\n\n#endif"]
 
     def written(
-        self, title: str, instance: p.Instance, unit: Unit, outputs: Outputs, saved: Saved | None = None
-    ) -> None:
+        self, title: str, instance: p.Instance, unit: Unit, outputs: Outputs, saved: Saved | None = None,
+        called: Called | None = None,
+    ) -> None:  # fmt: skip
         """The text of an entry, which may save values for another one, or read what that one has saved."""
         saved = saved or Saved("", {})
         names = Names({"params", "state", "seed", "grads", "next", "saved", "saved_bytes"})
@@ -131,7 +143,7 @@ class FileText:
         access: dict[ir.Input, tuple[str, Field]] = {}
         for x in everything(roots):
             if isinstance(x, ir.Input):
-                own = memory.get(x.name)
+                own = called.results[x.name] if called and x.role == "result" else memory.get(x.name)
                 access[x] = (own.field, own) if own is not None else self.access(x, fields)
         results: dict[str, tuple[str, Field]] = {k: (memory[k].field, memory[k]) for k in made}
         given_results: list[Field] = []
@@ -160,7 +172,7 @@ class FileText:
         steps = scheduled(list(roots.values()), TARGET)
         plan = planned(steps, roots, apart={key: len(field.layers) for key, (_, field) in results.items()})
         text = EntryText(self.prefix, entry, steps, plan, self.types, self.names, results, access, sizes)
-        text.saved, text.timed = tuple(memory.values()), self.timed
+        text.saved, text.called, text.timed = tuple(memory.values()), called, self.timed
         text.checks = self.checks(
             entry, text, Promises(instance.where, instance.inputs), frozenset(x.name for _, x in results.values())
         )
