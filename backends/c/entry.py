@@ -457,7 +457,7 @@ class EntryText:
             kernel.line(f"{name}(&f, 0, 1);")
             return
         if self.packs:
-            pack_before(self, kernel, inner)
+            pack_before(self, kernel)
         for title, extent in self.before:
             kernel.line(f"parallel({title}, &f, {kernel.size(extent)}, 1);")
         pieces = kernel.size(math.prod(region.sizes))
@@ -533,11 +533,7 @@ class EntryText:
         self.body(inside, loop.steps)
         self.around.pop()
         ends: list[str] = []
-        pointers = Kernel(self, inside.names, "f.", indent=kernel.indent)
-        pointers.sizes, pointers.head = kernel.sizes, kernel.head
-        pointers.counters = {**kernel.counters}
-        for number, name in self.counters.items():
-            pointers.counters[number] = f"f.{name}"
+        pointers = self.outside(kernel)
         for part, node in plan.stacked[scan]:
             target = self.entry_of_stack(part, pointers)
             ends.append(copied(target, self.start(pointers, node), node, self, pointers, node, part))
@@ -559,6 +555,13 @@ class EntryText:
         for line in reversed(before):
             kernel.lines.insert(at, "    " * kernel.indent + line)
         del step
+
+    def outside(self, kernel: Kernel) -> Kernel:
+        """What reaches values as the body of the entry does, where counters change."""
+        found = Kernel(self, kernel.names.inner(), "f.", indent=kernel.indent)
+        found.sizes, found.head = kernel.sizes, kernel.head
+        found.counters = {number: f"f.{name}" for number, name in self.counters.items()}
+        return found
 
     def start(self, kernel: Kernel, node: ir.Node) -> str:
         """The address of a value, in the body of the entry."""

@@ -102,7 +102,8 @@ class ProductText:
         name, given = f"gemm{'' if bj == '1' else '_bt'}", f"{sides}, {b}, {b_strides}"
         large = estimate(sizes[product.columns]) * estimate(self.extent(block)) >= PACKED
         if self.same_for_all(outer, sums) and ai != "1" and (large or bj != "1"):
-            matrix = packed(kernel, product, self.extent(block), b, bk, bj)
+            apart = stride(product.right, block[-1]), stride(product.right, product.columns)
+            matrix = packed(kernel, product, self.extent(block), apart)
             name, given = f"{name}_maybe_packed", f"{given}, {matrix}"
         kernel.line(f"{name}{suffix}({given}, {end}")
         for _ in range(opened):

@@ -67,6 +67,29 @@ static void gemm_bt_real(long M, long N, long K, const real *A, long ai, long ak
     }
 }
 
+// A matrix that threads pack together.
+typedef struct {
+    long K;
+    const real *B;
+    long bk, bj;
+    real *packed;
+} packing_real;
+
+// Pack its columns from `begin` to `end`.
+static void pack_columns_real(void *context, long begin, long end) {
+    const packing_real *p = context;
+    pack_real(p->K, end - begin, p->B + begin * p->bj, p->bk, p->bj, p->packed + begin * p->K);
+}
+
+// B[K][N] from `pack` for the products to come, or NULL where they have too few rows to gain by that.
+static real *packed_real(int enough, long K, long N, const real *B, long bk, long bj, real *packed) {
+    enum { PANELS = 96 }; // columns: a multiple of those of a panel on each processor (32, 16, 12, 8, 6, 4)
+    packing_real p = {K, B, bk, bj, packed};
+    if (!enough) return NULL;
+    parallel(pack_columns_real, &p, N, PANELS);
+    return packed;
+}
+
 // C = A B, or C + A B, with B as it lies, or from `pack` where there is one.
 static void gemm_maybe_packed_real(long M, long N, long K, const real *A, long ai, long ak, const real *B, long bk,
                                    const real *packed, real *C, long ci, int accumulate) {

@@ -60,9 +60,9 @@ def test_matrices_that_are_packed_before_a_loop_are_those_of_its_layer(tmp_path:
 def test_no_matrix_is_packed_inside_of_a_loop_over_time(tmp_path: Path) -> None:
     (tmp_path / "deep.dsl").write_text(DEEP, encoding="utf-8")
     lines = compile_files(tmp_path / "deep.dsl", "c")["deep.c"].splitlines()
-    packs = [k for k, line in enumerate(lines) if "N * T" in line and "_U_packed" in line]
+    packs = [k for k, line in enumerate(lines) if "N * T" in line and "_U_packed = packed" in line]
     loops = [k for k, line in enumerate(lines) if line.lstrip().startswith("for (f.t")]
     assert packs
     for pack in packs:
         following = min(loop for loop in loops if loop > pack)
-        assert lines[pack].index("if") == lines[following].index("for")
+        assert lines[pack].index("f.") == lines[following].index("for")
