@@ -118,6 +118,20 @@ class Program:
             return Entry(lowered, self.train.instance, table, {k: stand[x] for k, x in calls.items()})  # type: ignore[misc]
 
     @cached_property
+    def evaluated_in_training(self) -> bool:
+        """Are loss and metrics for inference those of a training step: without states, draws, and loops that keep what
+        gradients need?"""
+        if self.train is None or self.gradient is None:
+            return False
+        with self._new():
+            unit, trained = build_train(self.train, "inference"), build_train(self.train)
+            used = everything(trained.outputs)
+            drawn = any(isinstance(s, ir.Rand) for x in used for b in ir.bodies(x) for s in ir.scalars(b))
+            loops = any(isinstance(x, ir.Scan) for x in everything(self.gradient.lowered.outputs))
+            same = list(unit.outputs.values()) == list(trained.outputs.values())
+            return same and not (drawn or loops or trained.updates or unit.states)
+
+    @cached_property
     def adjoint(self) -> Entry:
         """The adjoints of parameters and inputs for inference, from those of the outputs."""
         with self._new() as table:

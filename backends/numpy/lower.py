@@ -73,6 +73,11 @@ def is_another_name(node: ir.Node) -> bool:
     return isinstance(node, ir.Along | ir.External | ir.Custom | ir.Part | ir.Reshape)
 
 
+def waits(node: ir.Node) -> bool:
+    """Is a value best written just before the first that needs it?"""
+    return is_count(node) or (isinstance(node, ir.Comp) and is_another_name(node))
+
+
 @dataclass
 class Uses:
     """Who reads what in a program, in loops too: found before anything is written."""
@@ -285,8 +290,9 @@ class Lowering:
     #: what the forward pass needs, where there is a gradient; and has that begun?
     forward: set[ir.Node] | None = None
     turned: bool = False
-    #: what gradients are put into
+    #: what gradients are put into, and what is written before that
     gradients: str = "{}"
+    between: Callable[[], None] = lambda: None
     #: the value that is being written, and where it comes from
     writing: tuple[str, Span | None] = ("", None)
 
@@ -305,8 +311,8 @@ class Lowering:
         return name
 
     def line(self, text: str, comment: str = "", span: Span | None = None) -> None:
-        if span is not None and span.derived and self.forward is not None and not self.turned:
-            span = replace(span, derived=False)  # the loss itself needs it, too
+        if span is not None and self.forward is not None and (not self.turned or self.indent == 0):
+            span = replace(span, derived=self.turned)  # in loops back, values are computed again
         self.lines.append(Line("    " * self.indent + text, comment, span))
 
     def helper(self, name: str) -> str:
@@ -326,22 +332,27 @@ class Lowering:
         self.uses = Uses.of(roots)
         self.forward = set(ir.schedule(tuple(forward))) if backward else None
         needed = [x for x in ir.schedule(roots) if x in self.uses.needed]
-        order, moved = beside(late(needed, lambda x: is_count(x) or (isinstance(x, ir.Comp) and is_another_name(x))))
-        self.statements(order, moved=moved)
+        if self.forward is None:
+            self.statements(late(needed, waits))
+            return
+        first = late([x for x in needed if x in self.forward], waits)
+        then = [x for x in needed if x not in self.forward]
+        self.statements([*first, *late(then, lambda x: waits(x) or self.is_slope(x))])
 
-    def statements(
-        self,
-        order: Sequence[ir.Node],
-        before: Mapping[ir.Node, Callable[[], None]] | None = None,
-        moved: Collection[ir.Node] = (),
-    ) -> None:
-        """Write nodes in order; `before` are things to do just before some of them. Those that were moved to a value of
-        the forward pass do not begin the gradient."""
+    def is_slope(self, node: ir.Node) -> bool:
+        """Is a value of the gradient a formula of values of the forward pass, for one other value?"""
+        if not isinstance(node, ir.Comp) or node.op is not None or len(self.uses.users.get(node, ())) != 1:
+            return False
+        assert self.forward is not None
+        return all(x in self.forward for x in ir.arguments(node))
+
+    def statements(self, order: Sequence[ir.Node], before: Mapping[ir.Node, Callable[[], None]] | None = None) -> None:
+        """Write nodes in order; `before` are things to do just before some of them."""
         outer = self.formulas
         formulas = common([x for x in order if isinstance(x, ir.Comp | ir.Scatter) and x not in self.names])
         self.formulas = Formulas(formulas, dict(outer.shared), dict(outer.windows))
         for node in order:
-            if self.forward is not None and self.indent == 0 and (node not in moved or node in self.given):
+            if self.forward is not None and self.indent == 0:
                 self.turn(node)
             if before and node in before:
                 before[node]()
@@ -355,6 +366,7 @@ class Lowering:
         assert self.forward is not None
         if node not in self.forward and not self.inlined(node) and not self.turned:
             self.turned = True
+            self.between()
             self.line(f"grads = {self.gradients}")
 
     def inlined(self, node: ir.Node) -> bool:

@@ -40,14 +40,18 @@ def generate(program: Program, source: str, dtype: str = "f32") -> str:
         costs["forward"] = manifest_entry(lowered, dtype)
         unit = lowered.unit
         tables, init = parameter_table(text, unit), init_function(text, unit)
-    if program.gradient is not None and program.evaluation_by_forward is not None:
+    if program.gradient is not None:
         with program.gradient.open() as lowered:
-            functions.append(gradient_function(text, program.gradient, lean(lowered)).text())
+            gradient = gradient_function(text, program.gradient, lean(lowered), program.evaluated_in_training)
+            functions.append(gradient.text())
             costs["loss_grad_metrics"] = manifest_entry(lowered, dtype)
             unit = lowered.unit
             tables, init = parameter_table(text, unit), init_function(text, unit)
-        with program.evaluation_by_forward.open() as lowered:
-            functions.append(evaluation_function(text, program, lowered).text())
+        if program.evaluated_in_training:
+            functions.append(evaluation_in_training(gradient))
+        elif program.evaluation_by_forward is not None:
+            with program.evaluation_by_forward.open() as lowered:
+                functions.append(evaluation_function(text, program, lowered).text())
     functions += step_functions(text, program)
     functions += optimizer_functions(text, program, unit)
     save = SAVE_WITH_STATE if unit.states else SAVE
@@ -97,7 +101,7 @@ def forward_function(text: ModuleText, entry: Entry, program: Lowered) -> Functi
     return Function("forward", made.arguments, doc, made.low, made.prologue, epilogue)
 
 
-def gradient_function(text: ModuleText, entry: Entry, given: Lowered) -> Function:
+def gradient_function(text: ModuleText, entry: Entry, given: Lowered, evaluates: bool) -> Function:
     program = replace(given, outputs=prepared(given.outputs))
     unit, values, grads, states = program.unit, program.values(), program.gradients(), program.states()
     made = prepare(text, entry, program)
@@ -117,8 +121,18 @@ def gradient_function(text: ModuleText, entry: Entry, given: Lowered) -> Functio
     if unit.params and unit.params.keys() <= grads.keys():  # made from the last layer on, kept in their order
         low.gradients = "dict.fromkeys(PARAMS)"
         backward.reverse()
+    if evaluates:  # loss and metrics are asked for alone, too
+        made.arguments.append(f"{(asked := low.fresh('gradient'))}=True")
+
+        def between() -> None:
+            names = given_away(low, values)
+            low.line(f"if not {asked}:")
+            low.line(f"    return {names['loss']}, {dictionary({k: names[k] for k in values if k != 'loss'})}")
+
+        low.between = between
     low.run([*values.values(), *states.values()], backward)
     if not low.turned:
+        low.between()
         low.line(f"grads = {low.gradients}")
     text.used |= low.used
     single = {q: x for q, x in (grads | states).items() if q not in unit.layers}
@@ -150,6 +164,18 @@ def by_pass(x: ir.Tensor, loops: int) -> bool:
     return loops == 1 or by_pass(x.of.results[x.number], loops - 1)
 
 
+#: what `evaluate` is
+EVALUATION = "The loss and the metrics of data, for inference."
+
+
+def evaluation_in_training(gradient: Function) -> str:
+    """`evaluate` by the first half of `loss_grad_metrics`."""
+    *given, asked = gradient.arguments
+    arguments = ", ".join(given)
+    call = f"loss_grad_metrics({arguments}, {asked.replace('True', 'False')})"
+    return f'def evaluate({arguments}):\n    """{EVALUATION}"""\n    return {call}'
+
+
 def evaluation_function(text: ModuleText, program: Program, lowered: Lowered) -> Function:
     """Loss and metrics as the trained model would have them: states as they are, no dropout."""
     entry = program.evaluation_by_forward
@@ -177,6 +203,5 @@ def evaluation_function(text: ModuleText, program: Program, lowered: Lowered) ->
     text.used |= low.used
     found_ = given_away(low, outputs)
     loss = found_.pop("loss")
-    doc = "The loss and the metrics of data, for inference."
     epilogue = [f"return {loss}, {dictionary(found_)}"]
-    return Function("evaluate", made.arguments, doc, low, made.prologue, epilogue)
+    return Function("evaluate", made.arguments, EVALUATION, low, made.prologue, epilogue)
