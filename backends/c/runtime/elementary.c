@@ -165,32 +165,26 @@ INLINE int64_t power_i64(int64_t x, int64_t n) {
     return (int64_t)p;
 }
 
-// The w of 2^k e^(x + low) = (1 + w) * *scale * *rest, k whole, low small, where b holds the bits of n + 1.5 * 2^23 + 254
-// for the n nearest to x / log 2: e^r is a polynomial, and 2^(n + k) comes in two factors, for the sake of subnormals.
-INLINE float exp_parts_f32(float x, float low, int32_t b, float k, float *scale, float *rest) {
-    float n = from_bits_f32(b) - 12583166.f;
+// The w of e^(x + low) = 2^n (1 + w) for n, the whole number nearest to x / log 2, and low small: by a polynomial.
+INLINE float exp_rest_f32(float x, float low, float n) {
     float r = (x - n * 0.693359375f) + (n * 2.12194440e-4f + low);
     float p = 0.00139357755f;
     p = p * r + 0.00836924277f;
     p = p * r + 0.0416664556f;
     p = p * r + 0.166665152f;
     p = p * r + 0.5f;
-    uint32_t both = b + (int32_t)k, half = both >> 1;
-    *scale = from_bits_f32(half << 23), *rest = from_bits_f32((both - half) << 23);
     return p * (r * r) + r;
 }
 
-// 2^k e^(x + low), by the same b
-INLINE float exp_near_f32(float x, float low, int32_t b, float k) {
-    float scale, rest, w = exp_parts_f32(x, low, b, k, &scale, &rest);
-    return (w + 1.f) * scale * rest;
-}
-
-// 2^k e^x. Only one bound is one of floats: with two, gcc makes a path of each.
+// 2^k e^x, k whole: 2^(n + k) comes in two factors, for the sake of subnormals. Only one bound is one of floats: with
+// two, gcc makes a path of each.
 INLINE float exp_scaled_f32(float x, float k) {
     x = x < -105.f ? -105.f : x;
     int32_t b = bits_f32(x * 1.44269504f + 12583166.f), most = 0x4b400000 + 254 + 130;
-    return exp_near_f32(x, -0.f, b < most ? b : most, k);
+    b = b < most ? b : most;
+    float w = exp_rest_f32(x, -0.f, from_bits_f32(b) - 12583166.f);
+    uint32_t both = b + (int32_t)k, half = both >> 1;
+    return (w + 1.f) * from_bits_f32(half << 23) * from_bits_f32((both - half) << 23);
 }
 
 // e^x
@@ -284,10 +278,13 @@ INLINE float log1p_f32(float x) {
     return x == 0.f ? x : y;
 }
 
-// 1 / (1 + e^-x)
+// 1 / (1 + e^-x), both sides of the fraction times 2^-64, which keeps e^-x finite where its inverse is subnormal.
 INLINE float sigmoid_f32(float x) {
-    float e = exp_f32(-__builtin_fabsf(x));
-    return (x < 0.f ? e : 1.f) / (1.f + e);
+    float y = x > 40.f ? -40.f : -x;
+    int32_t b = bits_f32(y * 1.44269504f + 12582975.f), most = 0x4b400000 + 254;
+    b = b < most ? b : most;
+    float w = exp_rest_f32(y, -0.f, from_bits_f32(b) - 12582975.f), scale = from_bits_f32((uint32_t)b << 23);
+    return 0x1p-64f / (w * scale + (scale + 0x1p-64f));
 }
 
 // log(1 + e^x)
@@ -334,46 +331,46 @@ INLINE float erf_near_0_f32(float s) {
     return p;
 }
 
-// e^(u^2 / 2) times the chance that a normal number is above u = 2 h, for u from 0.7 on: a polynomial in 1 / (1 + h),
-// with what is lost in 1 + h put back.
-INLINE float tail_f32(float h) {
-    float d = 1.f + h, t = 1.f / d;
-    t -= ((1.f - d) + h) * (t * t);
-    float p = 0.147183269f;
-    p = p * t - 0.482183397f;
-    p = p * t + 0.541648269f;
-    p = p * t - 0.137755737f;
-    p = p * t - 0.106841333f;
-    p = p * t - 0.059395764f;
-    p = p * t + 0.0492211692f;
-    p = p * t + 0.149652764f;
-    p = p * t + 0.199469849f;
-    p = p * t + 0.199471146f;
-    return p * t;
+// a^2 as a sum of two numbers, exactly: the result, and what it lacks in *low.
+INLINE float square_parts_f32(float a, float *low) {
+#if defined __FMA__ || defined __ARM_FEATURE_FMA
+    float s = a * a;
+    *low = __builtin_fmaf(a, a, -s);
+    return s;
+#else
+    float high = from_bits_f32(bits_f32(a) & 0xfffff000);
+    *low = (a - high) * (a + high);
+    return high * high;
+#endif
 }
 
-// y 2^k e^(sign * a^2) for a that its caller bounds, by the one bound on the way: with two, gcc makes a path of each;
-// *e becomes that without y. The square of the high bits is exact, and y (1 + w) is rounded once.
-INLINE float times_exp_square_f32(float y, float a, float sign, float k, float *e) {
-    float high = from_bits_f32(bits_f32(a) & 0xfffff000), scale, rest;
-    float x = sign * (high * high), low = sign * ((a - high) * (a + high));
-    float w = exp_parts_f32(x, low, bits_f32((x + low) * 1.44269504f + 12583166.f), k, &scale, &rest);
-    *e = (w + 1.f) * scale * rest;
-    return (w * y + y) * scale * rest;
+// e^(u^2 / 2) times the chance that a normal number is above u = c a, for u from 0 to 14.3: a quotient of polynomials
+// in a, even and odd powers apart.
+INLINE float tail_f32(float a, double c) {
+    const float p0 = 0.870148376, p1 = 0.762061536 * c, p2 = 0.318363361 * (c * c), p3 = 0.0705384317 * (c * c * c);
+    const float q0 = 1.74029675, q1 = 2.9126797 * c, q2 = 2.09055236 * (c * c), q3 = 0.815644934 * (c * c * c);
+    const float p4 = 0.00713752703 * (c * c * c * c), q4 = 0.176825089 * (c * c * c * c);
+    const float q5 = 0.0178909127 * (c * c * c * c * c);
+    float s = a * a, p = (p4 * s + p2) * s + p0, q = (q4 * s + q2) * s + q0;
+    return (p + a * (p3 * s + p1)) / (q + a * ((q5 * s + q3) * s + q1));
 }
 
-// The chance that a normal number is below x; *e becomes e^(-x^2 / 2), of which the density is a multiple.
+// y e^(sign * a^2) for a from 0 to 11 or, with a sign of -0.5, to 15; *e becomes that without y. A factor 2^64 or 2^-64
+// is put off, for the sake of numbers out of range, and y (1 + w) is rounded once.
+INLINE float times_exp_square_f32(float y, float a, float sign, float *e) {
+    float low, x = sign * square_parts_f32(a, &low), off = sign < 0.f ? -64.f : 64.f, shift = 12583039.f - off;
+    float n = x * 1.44269504f + shift, w = exp_rest_f32(x, sign * low, n - shift);
+    float scale = from_bits_f32(bits_f32(n) << 23), last = power_of_2_f32(off);
+    *e = (w * scale + scale) * last;
+    return (w * y + y) * scale * last;
+}
+
+// The chance that a normal number is below x; *e becomes e^(-x^2 / 2), of which the density is a multiple. Numbers far
+// out are left out in the end: of a bound at the start, gcc makes a path of its own.
 INLINE float normal_cdf_exp_f32(float x, float *e) {
-    float u = __builtin_fabsf(x);
-    u = u > 15.f ? 15.f : u;
-    float q = times_exp_square_f32(tail_f32(0.5f * u), u, -0.5f, -0.f, e), s = x * x;
-    float p = -8.72335841e-06f;
-    p = p * s + 0.000116427203f;
-    p = p * s - 0.00118927215f;
-    p = p * s + 0.00997461192f;
-    p = p * s - 0.0664905906f;
-    p = p * s + 0.398942292f;
-    return s < 1.f ? 0.5f + x * p : x < 0.f ? q : 1.f - q;
+    float u = __builtin_fabsf(x), q = times_exp_square_f32(tail_f32(u, 1.0), u, -0.5f, e);
+    q = u > 15.f ? 0.f : q, *e = u > 15.f ? 0.f : *e;
+    return x < 0.f ? q : 1.f - q;
 }
 
 // The chance that a normal number is below x.
@@ -381,25 +378,27 @@ INLINE float normal_cdf_f32(float x) { float e; return normal_cdf_exp_f32(x, &e)
 
 // 1 - erf(x)
 INLINE float erfc_f32(float x) {
-    float a = __builtin_fabsf(x);
-    a = a > 11.f ? 11.f : a;
-    float e, q = times_exp_square_f32(tail_f32(0.707106781f * a), a, -1.f, 1.f, &e), s = x * x;
-    return s < 1.f ? (1.f - x) - x * erf_near_0_f32(s) : x < 0.f ? 2.f - q : q;
+    float a = __builtin_fabsf(x), e;
+    float q = times_exp_square_f32(2.f * tail_f32(a, 1.4142135623730951), a, -1.f, &e);
+    q = a > 11.f ? 0.f : q;
+    return x < 0.f ? 2.f - q : q;
 }
 
-// e^(x^2) erfc(x)
+// e^(x^2) erfc(x): from 10 on by the first terms of its series in 1 / x.
 INLINE float erfcx_f32(float x) {
-    float a = __builtin_fabsf(x), q = 2.f * tail_f32(0.707106781f * a);
-    float e, s = x * x;
-    float near = times_exp_square_f32((1.f - x) - x * erf_near_0_f32(s), a > 10.f ? 10.f : a, 1.f, -0.f, &e);
-    q = s < __builtin_inff() ? q : 0.564189584f / a;
-    return s < 0.5f ? near : x < 0.f ? 2.f * e - q : q;
+    float a = __builtin_fabsf(x), t = 1.f / a, s = t * t, e;
+    float far = 0.564189584f * t, near = 2.f * tail_f32(a, 1.4142135623730951);
+    far += far * s * ((0.75f - 1.875f * s) * s - 0.5f);
+    float q = a > 10.f ? far : near;
+    times_exp_square_f32(0.f, a, 1.f, &e);
+    e = a > 10.f ? __builtin_inff() : e;
+    return x < 0.f ? 2.f * e - q : q;
 }
 
 // The error function: odd polynomial, from 1 on 1 - erfc(x).
 INLINE float erf_f32(float x) {
     float a = __builtin_fabsf(x), s = a * a;
-    float far = 1.f - exp_scaled_f32(-s, 1.f) * tail_f32(a > 1e9f ? 1e9f : 0.707106781f * a);
+    float far = 1.f - exp_scaled_f32(-s, 1.f) * tail_f32(a > 5.f ? 5.f : a, 1.4142135623730951);
     return __builtin_copysignf(a < 1.f ? a + a * erf_near_0_f32(s) : far, x);
 }
 
@@ -523,10 +522,8 @@ INLINE float atan2_f32(float y, float x) {
     return x != x || y != y ? x + y : __builtin_copysignf(u, y);
 }
 
-// The w of 2^k e^(x + low) = (1 + w) * *scale * *rest, k whole, low small, where b holds the bits of n + 1.5 * 2^52 + 2046
-// for the n nearest to x / log 2: e^r is a polynomial, and 2^(n + k) comes in two factors, for the sake of subnormals.
-INLINE double exp_parts_f64(double x, double low, int64_t b, double k, double *scale, double *rest) {
-    double n = from_bits_f64(b) - 6755399441057790.0;
+// The w of e^(x + low) = 2^n (1 + w) for n, the whole number nearest to x / log 2, and low small: by a polynomial.
+INLINE double exp_rest_f64(double x, double low, double n) {
     double r = (x - n * 0.6931471803691238) + (n * -1.9082149292705877e-10 + low);
     double p = 2.0921746450514524e-09;
     p = p * r + 2.511271681988834e-08;
@@ -539,22 +536,18 @@ INLINE double exp_parts_f64(double x, double low, int64_t b, double k, double *s
     p = p * r + 0.041666666666666685;
     p = p * r + 0.16666666666666685;
     p = p * r + 0.5;
-    uint64_t both = b + (int64_t)k, half = both >> 1;
-    *scale = from_bits_f64(half << 52), *rest = from_bits_f64((both - half) << 52);
     return p * (r * r) + r;
 }
 
-// 2^k e^(x + low), by the same b
-INLINE double exp_near_f64(double x, double low, int64_t b, double k) {
-    double scale, rest, w = exp_parts_f64(x, low, b, k, &scale, &rest);
-    return (w + 1.0) * scale * rest;
-}
-
-// 2^k e^x. Only one bound is one of floats: with two, gcc makes a path of each.
+// 2^k e^x, k whole: 2^(n + k) comes in two factors, for the sake of subnormals. Only one bound is one of floats: with
+// two, gcc makes a path of each.
 INLINE double exp_scaled_f64(double x, double k) {
     x = x < -747.0 ? -747.0 : x;
     int64_t b = bits_f64(x * 1.4426950408889634 + 6755399441057790.0), most = 0x4338000000000000 + 2046 + 1026;
-    return exp_near_f64(x, -0.0, b < most ? b : most, k);
+    b = b < most ? b : most;
+    double w = exp_rest_f64(x, -0.0, from_bits_f64(b) - 6755399441057790.0);
+    uint64_t both = b + (int64_t)k, half = both >> 1;
+    return (w + 1.0) * from_bits_f64(half << 52) * from_bits_f64((both - half) << 52);
 }
 
 // e^x
@@ -714,10 +707,13 @@ CALL double atanh_f64(double x) { return atanh(x); }
 // x^y
 CALL double power_f64(double x, double y) { return pow(x, y); }
 
-// 1 / (1 + e^-x)
+// 1 / (1 + e^-x), both sides of the fraction times 2^-512, which keeps e^-x finite where its inverse is subnormal.
 INLINE double sigmoid_f64(double x) {
-    double e = exp_f64(-__builtin_fabs(x));
-    return (x < 0.0 ? e : 1.0) / (1.0 + e);
+    double y = x > 100.0 ? -100.0 : -x;
+    int64_t b = bits_f64(y * 1.4426950408889634 + 6755399441056255.0), most = 0x4338000000000000 + 2046;
+    b = b < most ? b : most;
+    double w = exp_rest_f64(y, -0.0, from_bits_f64(b) - 6755399441056255.0), scale = from_bits_f64((uint64_t)b << 52);
+    return 0x1p-512 / (w * scale + (scale + 0x1p-512));
 }
 
 // log(1 + e^x)
@@ -795,23 +791,37 @@ INLINE double erfcx_right_f64(double a, double low) {
     return d < 1e6 ? sum * t + (lost * t + (0.25 * rest * d + low) * (2.0 * a * z - 1.1283791670955126)) : z;
 }
 
-// y 2^k e^(sign * a^2) for a that its caller bounds, by the one bound on the way: with two, gcc makes a path of each;
-// *e becomes that without y. The square of the high bits is exact, and y (1 + w) is rounded once.
-INLINE double times_exp_square_f64(double y, double a, double sign, double k, double *e) {
-    double high = from_bits_f64(bits_f64(a) & 0xfffffffff8000000), scale, rest;
-    double x = sign * (high * high), low = sign * ((a - high) * (a + high));
-    double w = exp_parts_f64(x, low, bits_f64((x + low) * 1.4426950408889634 + 6755399441057790.0), k, &scale, &rest);
-    *e = (w + 1.0) * scale * rest;
-    return (w * y + y) * scale * rest;
+// a^2 as a sum of two numbers, exactly: the result, and what it lacks in *low.
+INLINE double square_parts_f64(double a, double *low) {
+#if defined __FMA__ || defined __ARM_FEATURE_FMA
+    double s = a * a;
+    *low = __builtin_fma(a, a, -s);
+    return s;
+#else
+    double high = from_bits_f64(bits_f64(a) & 0xfffffffff8000000);
+    *low = (a - high) * (a + high);
+    return high * high;
+#endif
 }
 
-// The chance that a normal number is below x; *e becomes e^(-x^2 / 2), of which the density is a multiple.
+// y e^(sign * a^2) for a from 0 to 28 or, with a sign of -0.5, to 40; *e becomes that without y. A factor 2^512 or
+// 2^-512 is put off, for the sake of numbers out of range, and y (1 + w) is rounded once.
+INLINE double times_exp_square_f64(double y, double a, double sign, double *e) {
+    double low, x = sign * square_parts_f64(a, &low), off = sign < 0.0 ? -512.0 : 512.0;
+    double shift = 6755399441056767.0 - off;
+    double n = x * 1.4426950408889634 + shift, w = exp_rest_f64(x, sign * low, n - shift);
+    double scale = from_bits_f64(bits_f64(n) << 52), last = power_of_2_f64(off);
+    *e = (w * scale + scale) * last;
+    return (w * y + y) * scale * last;
+}
+
+// The chance that a normal number is below x; *e becomes e^(-x^2 / 2), of which the density is a multiple. Numbers far
+// out are left out in the end: of a bound at the start, gcc makes a path of its own.
 INLINE double normal_cdf_exp_f64(double x, double *e) {
-    double u = __builtin_fabs(x);
-    u = u > 40.0 ? 40.0 : u;
-    double a = u * 0.7071067811865476, high = from_bits_f64(bits_f64(u) & 0xfffffffff8000000);
+    double u = __builtin_fabs(x), a = u * 0.7071067811865476, high = from_bits_f64(bits_f64(u) & 0xfffffffff8000000);
     double low = ((high * 0.7071067690849304 - a) + (u - high) * 0.7071067690849304) + u * 1.210161710447897e-08;
-    double q = 0.5 * times_exp_square_f64(erfcx_right_f64(a, low), u, -0.5, -0.0, e);
+    double q = 0.5 * times_exp_square_f64(erfcx_right_f64(a, low), u, -0.5, e);
+    q = u > 40.0 ? 0.0 : q, *e = u > 40.0 ? 0.0 : *e;
     double y = x * 0.7071067811865476, s = y * y;
     double near = y * erf_near_0_f64(s) + (x < 0.0 ? -low : low) * (1.1283791670955126 * *e);
     return s < 1.0 ? 0.5 * ((1.0 + y) + near) : x < 0.0 ? q : 1.0 - q;
@@ -822,10 +832,8 @@ INLINE double normal_cdf_f64(double x) { double e; return normal_cdf_exp_f64(x, 
 
 // erfc(|x|), without care for those near 0
 INLINE double erfc_right_f64(double x) {
-    double a = __builtin_fabs(x);
-    a = a > 28.0 ? 28.0 : a;
-    double e;
-    return times_exp_square_f64(erfcx_right_f64(a, 0.0), a, -1.0, -0.0, &e);
+    double a = __builtin_fabs(x), e, q = times_exp_square_f64(erfcx_right_f64(a, 0.0), a, -1.0, &e);
+    return a > 28.0 ? 0.0 : q;
 }
 
 // 1 - erf(x)
@@ -837,7 +845,8 @@ INLINE double erfc_f64(double x) {
 // e^(x^2) erfc(x)
 INLINE double erfcx_f64(double x) {
     double a = __builtin_fabs(x), q = erfcx_right_f64(a, 0.0), s = x * x, e;
-    double near = times_exp_square_f64((1.0 - x) - x * erf_near_0_f64(s), a > 27.0 ? 27.0 : a, 1.0, -0.0, &e);
+    double near = times_exp_square_f64((1.0 - x) - x * erf_near_0_f64(s), a, 1.0, &e);
+    e = a > 27.0 ? __builtin_inf() : e;
     return s < 0.75 ? near : x < 0.0 ? 2.0 * e - q : q;
 }
 
@@ -888,7 +897,7 @@ INLINE double erfinv_f64(double x) {
     double y = __builtin_fabs(x), c = 1.0 - y, a = erfinv_start(y, -(log_f64(c) + log1p_f64(y)));
     double error = y < 0.75 ? (a + a * erf_near_0_f64(a * a)) - y : c - erfc_right_f64(a);
     double e;
-    a -= error / (times_exp_square_f64(1.1283791670955126, a, -1.0, -0.0, &e) + a * error);
+    a -= error / (times_exp_square_f64(1.1283791670955126, a, -1.0, &e) + a * error);
     a = y < 1e-9 ? y * 0.8862269254527580 : a;
     return __builtin_copysign(y == 1.0 ? __builtin_inf() : a, x);
 }

@@ -90,7 +90,7 @@ FUNCTION: dict[str, tuple[Callable[..., Any], Where, Where, float, float]] = {
     "asinh": (mp.asinh, [(-5, 5)], [(-5, 5)], 1, 2),
     "acosh": (mp.acosh, [(1, 2)], [(1, 2)], 1, 2),
     "atanh": (mp.atanh, [(-1, 1)], [(-1, 1)], 1, 2),
-    "sigmoid": (lambda x: 1 / (1 + mp.exp(-x)), [(-104, 20), (-3, 3)], [(-746, 40), (-3, 3)], 2.2, 2.2),
+    "sigmoid": (lambda x: 1 / (1 + mp.exp(-x)), [(-104, 20), (-3, 3)], [(-746, 40), (-3, 3)], 2, 2),
     "softplus": (_softplus, [(-104, 20), (-3, 3)], [(-746, 40), (-3, 3)], 2, 2),
     "erf": (mp.erf, [(-5, 5)], [(-7, 7)], 1.2, 1),
     "erfc": (mp.erfc, [(-5, 10.2), (-1, 1)], [(-7, 27.3), (-1, 1)], 4, 3),
