@@ -10,7 +10,7 @@ import builtins
 import keyword
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dslc.backends.numpy.body import Body, is_plain
