@@ -14,22 +14,23 @@ from dslc.ir.naming import name_of
 from dslc.ir.rewrite import Change, keep
 from dslc.passes.transform import Outputs, Transform
 from dslc.schedule.products import product_of
+from dslc.schedule.target import Target
 from dslc.sizes import about
 
-#: with more results than these, each thread has some of its own
-MOST_RESULTS = 512
-#: a part of fewer entries is not worth it
-LEAST_PART = 64
 SPLIT = ("sum", "prod", "max", "min", "any", "all")
 
 
 class Parted(Transform):
     """A graph in which long sums to few results have parts."""
 
+    def __init__(self, target: Target) -> None:
+        super().__init__()
+        self.target = target
+
     def visit(self, node: ir.Node) -> ir.Node:
         if not isinstance(node, ir.Comp) or node.op not in SPLIT or len(node.reduced) < 2:
             return node
-        if product_of(node) is not None or about(node.shape) > MOST_RESULTS or about(node.reduced[1:]) < LEAST_PART:
+        if product_of(node) is not None or not self.worth(node):
             return node
         rank, first = len(node.shape), node.reduced[0]
         forms = {v: keep(v + 1) for v in range(rank)} | {rank: keep(0)}
@@ -47,6 +48,9 @@ class Parted(Transform):
         places = (ir.plain(rank), *(ir.plain(v) for v in range(rank)))
         return ir.intern(replace(node, reduced=(first,), body=ir.read(part, places)))
 
+    def worth(self, node: ir.Comp) -> bool:
+        return about(node.shape) <= self.target.results and about(node.reduced[1:]) >= self.target.part
 
-def in_parts(outputs: Outputs) -> dict[str, ir.Tensor]:
-    return Parted().outputs(outputs)
+
+def in_parts(outputs: Outputs, target: Target) -> dict[str, ir.Tensor]:
+    return Parted(target).outputs(outputs)

@@ -6,7 +6,8 @@ lies in memory; a processor keeps a row in its cache, and gives each thread some
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
 from dslc.ir import nodes as ir
 from dslc.passes.axes import ordered
@@ -35,8 +36,19 @@ from dslc.schedule.widened import widened
 TILES, LOOPS = "tiles", "loops"
 BOTH = (TILES, LOOPS)
 
+
+@dataclass(frozen=True)
+class Asking:
+    """A pass that asks the target what is worth it."""
+
+    run: Callable[[Outputs, Target], dict[str, ir.Tensor]]
+
+    def of(self, target: Target) -> Pass:
+        return lambda outputs: self.run(outputs, target)
+
+
 #: after those of `dslc/pipeline.py`: name, pass, and the kinds of targets that it is for
-PASSES: tuple[tuple[str, Pass, Sequence[str]], ...] = (
+PASSES: tuple[tuple[str, Pass | Asking, Sequence[str]], ...] = (
     ("widen", widened, (LOOPS,)),
     ("keep sums of 16 bits", unrounded, (TILES,)),
     ("as comprehensions", as_comprehensions, (TILES,)),
@@ -57,15 +69,17 @@ PASSES: tuple[tuple[str, Pass, Sequence[str]], ...] = (
     ("inline into kernels", inlined, BOTH),
     ("use the normal distribution", use_normal, (LOOPS,)),
     ("place constants at last", normalised, BOTH),
-    ("keep costly rows", costly_rows_kept, (LOOPS,)),
-    ("sum up in parts", in_parts, (LOOPS,)),
+    ("keep costly rows", Asking(costly_rows_kept), (LOOPS,)),
+    ("sum up in parts", Asking(in_parts), (LOOPS,)),
 )
 
 
 def passes_for(target: Target) -> dict[str, Pass]:
     """The passes for a target, by name and in order."""
     kind = TILES if target.tiles else LOOPS
-    return {name: each for name, each, kinds in PASSES if kind in kinds}
+    return {
+        name: each.of(target) if isinstance(each, Asking) else each for name, each, kinds in PASSES if kind in kinds
+    }
 
 
 def prepared(

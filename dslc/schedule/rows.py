@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from dslc.ir import nodes as ir
 from dslc.ops.table import COSTLY
-from dslc.passes.tiles import LONGEST_ROW
 from dslc.passes.transform import Outputs, Transform, everything, with_body
-from dslc.sizes import Size, at_most
+from dslc.schedule.target import Target
+from dslc.sizes import Size
 
 
 class Kept(Transform):
     """A graph in which rows of costly values are computed once."""
 
-    def __init__(self, outputs: Outputs) -> None:
+    def __init__(self, outputs: Outputs, target: Target) -> None:
         super().__init__()
+        self.target = target
         #: the costly parts of a formula that another one shares, by their numbers in the formula
         self.shared: dict[ir.Node, set[int]] = {}
         for user in everything(outputs):
@@ -28,7 +29,7 @@ class Kept(Transform):
                         self.share(s.tensor, user)
 
     def share(self, total: ir.Comp, user: ir.Comp) -> None:
-        if not total.shape or domain(total) != user.shape or not at_most(LONGEST_ROW, total.reduced):
+        if not total.shape or domain(total) != user.shape or not self.target.holds(total.reduced):
             return
         own, theirs = costly(total), costly(user)
         for s in own:
@@ -67,5 +68,5 @@ def at_row(s: ir.Read) -> bool:
     return all(x is ir.plain(k) for k, x in enumerate(s.places))
 
 
-def costly_rows_kept(outputs: Outputs) -> dict[str, ir.Tensor]:
-    return Kept(outputs).outputs(outputs)
+def costly_rows_kept(outputs: Outputs, target: Target) -> dict[str, ir.Tensor]:
+    return Kept(outputs, target).outputs(outputs)

@@ -24,6 +24,10 @@ class Target:
     lanes: int = 1
     #: words of tiles that a thread may hold beside offsets, masks and what ends a sum
     words: int = 0
+    #: with more results of a sum than these, each thread has some of its own, and the sum is not taken in parts
+    results: int = 0
+    #: a part of a sum of fewer entries is not worth it
+    part: int = 0
 
     def holds(self, sizes: Sequence[Size]) -> bool:
         """Is a row of these sizes held as a whole? One of unknown length is not."""
