@@ -74,7 +74,7 @@ class PassText:
         sides: Sides | None = None
         if sums and count and self.region.simple([p]) and Sides.fit(kernel, sums, p.extra[-1]):
             targets = [kernel.names.fresh(kernel.wish(m)) for m in sums]
-            sides = Sides(kernel, sums, targets)
+            sides = Sides(kernel, sums, targets, [m.body for m in p.members])
         read_inside = {s.tensor for m in p.members for s in ir.scalars(m.body) if isinstance(s, ir.Read)}
         for member in p.members:
             comment = self.comment(member)

@@ -8,7 +8,7 @@ from dslc.backends.c.kernel import Kernel
 from dslc.backends.c.text import bare, factor
 
 from dslc.ir import nodes as ir
-from dslc.ops.table import COSTLY
+from dslc.ops.table import COSTLY, having
 from dslc.sizes import Size
 
 
@@ -55,11 +55,15 @@ class Sides:
     One number would wait for itself at each step, and a compiler that keeps the order of sums takes lanes one by one.
     """
 
-    def __init__(self, kernel: Kernel, nodes: Sequence[ir.Comp], targets: Sequence[str]) -> None:
+    def __init__(
+        self, kernel: Kernel, nodes: Sequence[ir.Comp], targets: Sequence[str], bodies: Sequence[ir.Scalar]
+    ) -> None:
+        """Reductions and their results, in a loop that computes `bodies`."""
         self.kernel = kernel
         self.nodes = nodes
         self.targets = targets
         self.kind = kernel.types.suffix(nodes[0].dtype)
+        self.count = f"{'STEP' if contains(bodies, SLOW) else 'SIDE'}{self.kind}"
         self.sides = [kernel.names.fresh(f"{x}_sides") for x in targets]
         self.nans = [
             kernel.names.fresh(f"{x}_nans") if n.op in LARGEST else "" for x, n in zip(targets, nodes, strict=True)
@@ -101,11 +105,12 @@ class Sides:
         return [*lines, f"{side} = {form}{self.kind}({side}, {text});", f"{nan} = nan_of{self.kind}({text}, {nan});"]
 
     def loops(self, name: str, size: Size, lines: Sequence[str]) -> None:
-        """The innermost loop: whole sides, then the rest."""
-        kernel, side, extent = self.kernel, f"SIDE{self.kind}", factor(self.kernel.size(size))
+        """The innermost loop: as many numbers at a time as are taken side by side, then the rest."""
+        kernel, side, extent = self.kernel, self.count, factor(self.kernel.size(size))
         first = kernel.names.fresh("first")
         at = f"{first} + {self.lane}"
-        if costly(self.nodes) and not (isinstance(size, int) and size % WIDEST == 0):
+        if contains([x.body for x in self.nodes], COSTLY) and not (isinstance(size, int) and size % WIDEST == 0):
+            # a formula so long that it need not wait for sums is not worth writing twice
             kernel.open(f"for (long {first} = 0; {first} < {extent}; {first} += {side}) {{")
             self.once(f"min_size({extent} - {first}, {side})", at, name, lines)
             kernel.close()
@@ -138,10 +143,11 @@ class Sides:
         return lines
 
 
-def costly(nodes: Sequence[ir.Comp]) -> bool:
-    """Is a formula so long that it need not wait for sums, and is not worth writing twice?"""
-    return any(isinstance(s, ir.Op) and s.name in COSTLY for x in nodes for s in ir.scalars(x.body))
+def contains(bodies: Sequence[ir.Scalar], names: frozenset[str]) -> bool:
+    return any(isinstance(s, ir.Op) and s.name in names for x in bodies for s in ir.scalars(x))
 
 
+#: operations that take longer than a sum waits for itself; powers are mostly squares
+SLOW = having(lambda record: record.cost in ("medium", "costly")) - {"^"}
 #: how numbers side by side take in a value
 TAKEN = {"sum": "+=", "prod": "*=", "max": "larger", "min": "smaller"}

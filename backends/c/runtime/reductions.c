@@ -3,6 +3,13 @@
 // So many numbers take in neighbours: two vectors, of which one need not wait for the other.
 enum { SIDE_real = 2 * LANES_real };
 
+// So many of them a loop with a long formula takes at a time: gcc keeps those of one vector in registers, clang all.
+#ifdef __clang__
+enum { STEP_real = SIDE_real };
+#else
+enum { STEP_real = LANES_real };
+#endif
+
 // The larger of two numbers; the second where one is NaN.
 INLINE real larger_real(real a, real b) { return a > b ? a : b; }
 
