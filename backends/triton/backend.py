@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dslc.backends.record import Arrays, Backend, Printer, Unavailable
@@ -25,12 +26,13 @@ def _printer() -> Printer:
     from dslc.backends.triton.outline import kernels
     from dslc.backends.triton.tiles import decided
 
-    from dslc.schedule.plan import Schedule
-    from dslc.schedule.prepare import prepared, scheduled
+    from dslc.schedule import prepare
+    from dslc.schedule.buffers import buffers
 
     def schedule(outputs: Outputs, dtype: str, stages: Stages) -> Schedule:
-        made = prepared(outputs, TARGET, dtype, stages=stages)
-        return Schedule(made, decided(scheduled(list(made.values()), TARGET), dtype))
+        made = prepare.schedule(outputs, TARGET, dtype, stages=stages)
+        steps = decided(made.steps, dtype)
+        return replace(made, steps=steps, plan=buffers(steps, made.results))
 
     return Printer(generate, schedule=schedule, kernels=kernels)
 

@@ -11,7 +11,6 @@ from dslc.backends.triton.host import Host
 from dslc.backends.triton.registry import Registry
 from dslc.backends.triton.target import TARGET
 from dslc.backends.triton.text import HOST, argument, of_statement, size_code, size_name
-from dslc.backends.triton.tiles import decided
 
 from dslc.builder.build import Unit
 from dslc.builder.tables import LOOPS, layer_path
@@ -21,7 +20,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.namespace import line_names
 from dslc.passes.transform import Outputs
 from dslc.quoting import quoted
-from dslc.schedule.prepare import prepared, scheduled
+from dslc.schedule.prepare import schedule
 from dslc.sizes import show
 
 
@@ -111,12 +110,12 @@ class Computed:
 
 def computed(registry: Registry, unit: Unit, outputs: Outputs, exact: Collection[str], owner: p.Instance) -> Computed:
     """The lines that compute the results of a program; `exact` ones are never kept in 16 bits."""
-    made = prepared(outputs, TARGET, registry.dtype, exact)
-    host, arguments, prologue = started(registry, unit, list(made.values()), owner)
-    host.run(decided(scheduled(list(made.values()), TARGET), registry.dtype, host.layered))
+    made = schedule(outputs, TARGET, registry.dtype, exact)
+    host, arguments, prologue = started(registry, unit, list(made.results.values()), owner)
+    host.compute(made)
     if host.random:
         arguments.append("seed=0")
-    return Computed(host, arguments, prologue, {k: host.tensor(x) for k, x in made.items()})
+    return Computed(host, arguments, prologue, {k: host.tensor(x) for k, x in made.results.items()})
 
 
 def bind_layers(

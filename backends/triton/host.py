@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dslc.backends.triton.dots import dot_kernel
 from dslc.backends.triton.frame import RESERVED
 from dslc.backends.triton.kernels import KernelText, map_kernel
 from dslc.backends.triton.linear import linear_kernel
-from dslc.backends.triton.loops import Stack, run_loop, stack_of, starts
+from dslc.backends.triton.loops import Stack, begun, run_loop
 from dslc.backends.triton.matrices import external_kernel
 from dslc.backends.triton.others import along_kernel, results_of
 from dslc.backends.triton.recurrence import recurrence_kernel, results
@@ -18,27 +18,21 @@ from dslc.backends.triton.rows import rows_kernel
 from dslc.backends.triton.scatter import atomic_kernel, segment_kernel, sorted_inputs
 from dslc.backends.triton.stream import stream_text
 from dslc.backends.triton.text import HOST, identifier, name_of, size_code, unused, word
-from dslc.backends.triton.tiles import tiled
+from dslc.backends.triton.tiles import decided, tiled
 from dslc.backends.triton.together import MOST_SUMS, can_join, joined
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Call, Kernel, Loop, Recurrence, Region, Step, View, all_reads
+from dslc.schedule.buffers import buffers
+from dslc.schedule.form import AddUp, Call, Kernel, Loop, Recurrence, Region, Step, View
 from dslc.schedule.kernels import kernel_of
+from dslc.schedule.plan import Entry, Plan, Schedule, Slot
 from dslc.schedule.segments import row_of, segments
+from dslc.schedule.split import part_of, placed
 from dslc.sizes import Size
 
 PRINTERS: dict[str, Callable[[Kernel, str, Mapping[ir.Node, int]], KernelText]] = {
     "map": map_kernel, "rows": rows_kernel, "dot": dot_kernel, "stream": stream_text,
 }  # fmt: skip
-
-
-def memory(place: str) -> str:
-    """The tensor that a place is a part of.
-
-    >>> memory("d_W_steps[l + 1]")
-    'd_W_steps'
-    """
-    return place.partition("[")[0]
 
 
 @dataclass(frozen=True)
@@ -76,8 +70,6 @@ class Host:
     parts: dict[ir.Node, list[str]] = field(default_factory=dict)
     #: buffers in which a node is to be put
     targets: dict[ir.Node, str] = field(default_factory=dict)
-    #: sums of parts that are still to be added up
-    late: list[Kernel] = field(default_factory=list)
     #: parameters of equal layers: how the one of a layer is written, and the number of loops around it
     layered: dict[ir.Node, tuple[str, int]] = field(default_factory=dict)
     launched: list[Launch] = field(default_factory=list)
@@ -85,10 +77,13 @@ class Host:
     buffers: list[tuple[str, tuple[Size, ...]]] = field(default_factory=list)
     random: bool = False
     around: Around = field(default_factory=Around)
-    #: values with which loops begin that keep their histories: the loop, and which of its carried values
-    starts: dict[ir.Node, tuple[ir.Scan, int]] = field(default_factory=dict)
-    #: histories that were begun before their loop
+    #: where values lie, and what their buffers are called
+    plan: Plan = field(default_factory=Plan)
+    slots: dict[int, list[str]] = field(default_factory=dict)
+    #: the histories of carried values
     stacks: dict[tuple[ir.Scan, int], Stack] = field(default_factory=dict)
+    #: results of scans that are one kernel: what they are in the plan
+    planned: dict[ir.Node, ir.Node] = field(default_factory=dict)
 
     @property
     def depths(self) -> dict[ir.Node, int]:
@@ -99,7 +94,10 @@ class Host:
         base = identifier(wish)
         if base in HOST or base.endswith("_kernel"):  # which is how kernels are called
             base = f"{base}_value"
-        return unused(base, self.taken)
+        name = unused(base, self.taken)
+        for names in self.slots.values():  # one of a loop that has ended may be given again
+            names[:] = [x for x in names if x != name]
+        return name
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.around.indent + text)
@@ -111,45 +109,46 @@ class Host:
             self.last_comment = lines[-1]
 
     def tensor(self, node: ir.Node) -> str:
+        node = self.plan.same.get(placed(node), node)
         if node not in self.names:
             raise AssertionError(f"{type(node).__name__} {getattr(node, 'name', '')} is not computed yet")
         return self.names[node]
 
+    def compute(self, made: Schedule, kept: Collection[str] = ()) -> None:
+        """The lines that compute the results of a program."""
+        steps = decided(made.steps, self.registry.dtype, self.layered)
+        self.plan = buffers(steps, made.results, kept)
+        self.run(steps)
+
     def run(self, steps: Sequence[Step]) -> None:
-        self.starts |= starts(steps)
-        before, self.late = self.late, []
         for step in steps:
-            if any(self.waits(x) for x in all_reads(step)):
-                self.add_up()
             match step:
                 case Kernel():
                     self.kernel(step)
+                case AddUp():
+                    self.add_up(step)
                 case Loop():
                     run_loop(self, step)
                 case Recurrence():
-                    written = recurrence_kernel if step.linear is None else linear_kernel
-                    self.launch(written(step, self.registry.dtype, self.depths))
-                    self.parts[step.scan] = [self.names.get(x, "") for group in results(step.scan) for x in group]
+                    self.scan(step)
                 case Call():
                     self.call(step.node)
                 case View():
                     self.view(step.node)
                 case Region():
                     raise AssertionError("a region has no tiles")
-        self.add_up()
-        self.late = before
+            self.free([x for k in self.plan.freed.get(step, ()) for x in self.slots.pop(k, ())])
 
-    def waits(self, node: ir.Node) -> bool:
-        """Is a value one of those whose parts are still to be added up, or does it lie where one of them will?"""
-        waiting = [x for k in self.late for x in k.stored]
-        return node in waiting or memory(self.names.get(node, "")) in {
-            memory(self.targets.get(x, " ")) for x in waiting
-        }
+    def free(self, names: Sequence[str]) -> None:
+        """Give buffers back that nothing reads any more."""
+        if names:
+            inner = ", ".join(names)
+            for line in [f"del {inner}"] if len(inner) < 100 else wrapped("del (", names, ")"):
+                self.line(line)
 
-    def add_up(self) -> None:
-        """Add up the parts of all sums that wait for it, in one launch where that can be."""
-        texts = [rows_kernel(k, self.registry.dtype, self.depths) for k in self.late]
-        self.late = []
+    def add_up(self, step: AddUp) -> None:
+        """Add up the parts of sums, in one launch where that can be."""
+        texts = [rows_kernel(k, self.registry.dtype, self.depths) for k in step.kernels]
         able = [t for t in texts if can_join(t)]
         for t in texts:
             if t not in able or len(able) == 1:
@@ -158,24 +157,35 @@ class Host:
             some = able[k : k + MOST_SUMS]
             self.launch(joined(some, self.registry.dtype, self.registry.function) if len(some) > 1 else some[0])
 
+    def scan(self, step: Recurrence) -> None:
+        """A scan as one kernel."""
+        values = [x for group in results(step.scan) for x in group]
+        self.planned |= {x: part_of(step.scan, k) for k, x in enumerate(values)}
+        written = recurrence_kernel if step.linear is None else linear_kernel
+        self.launch(written(step, self.registry.dtype, self.depths))
+        self.parts[step.scan] = [self.names.get(x, "") for x in values]
+
     # ---- buffers and launches
 
     def shape(self, shape: Sequence[Size]) -> str:
         inner = ", ".join(size_code(s) for s in shape)
         return f"({inner},)" if len(shape) == 1 else f"({inner})"
 
-    def allocate(self, node: ir.Tensor) -> str:
+    def allocate(self, node: ir.Tensor) -> None:
+        """Let a value have its memory: a place where a loop keeps it, that of a value that dies, or a new buffer."""
+        home = self.plan.homes.get(self.planned.get(node, node))
         if node in self.targets:
-            name = self.targets.pop(node)
-            self.names[node] = name
-            return name
-        if node in self.starts:
-            scan, place = self.starts.pop(node)
-            stack = self.stacks[scan, place] = stack_of(self, scan, place)
-            self.names[node] = stack.start
+            self.names[node] = self.targets.pop(node)
+        elif isinstance(home, Entry):  # the beginning of a history
+            self.names[node] = begun(self, node, home).start
+        elif isinstance(home, Slot) and self.slots.get(home.number):
+            self.names[node] = name = self.fresh(self.wish(node))
+            self.line(f"{name} = {self.slots[home.number][0]}  # is written over")
+            self.slots[home.number].append(name)
         else:
-            self.names[node] = self.empty(node, node.shape, self.wish(node))
-        return self.names[node]
+            self.names[node] = name = self.empty(node, node.shape, self.wish(node))
+            if isinstance(home, Slot):
+                self.slots[home.number] = [name]
 
     def wish(self, node: ir.Node) -> str:
         """What a value should be called."""
@@ -197,8 +207,6 @@ class Host:
         self.given |= {x: f"{self.wish(n)}_parts" for n, x in made.parts.items()}
         first = rows_kernel if kernel.kind == "rows" else dot_kernel
         self.launch(first(made.first, self.registry.dtype, self.depths, made))
-        if made.second is not None:
-            self.late.append(made.second)
 
     def launch(self, text: KernelText) -> None:
         if text.joined:
@@ -232,12 +240,16 @@ class Host:
 
     def view(self, node: ir.Reshape | ir.Part) -> None:
         if isinstance(node, ir.Part):
-            self.names[node] = self.parts[node.of][node.number]
+            if placed(node) not in self.plan.same:
+                self.names[node] = self.parts[node.of][node.number]
             return
         inner = ", ".join(size_code(s) for s in node.shape)
         name = self.fresh(self.given.get(node) or word(node.name or "view"))
         self.line(f"{name} = {self.tensor(node.of)}.view({inner})")
         self.names[node] = name
+        home = self.plan.homes.get(self.plan.same.get(placed(node), placed(node)))
+        if isinstance(home, Slot | Entry):
+            self.slots.setdefault(home.number, []).append(name)
 
     def call(self, node: ir.Scatter | ir.Along | ir.External) -> None:
         if isinstance(node, ir.Scatter):

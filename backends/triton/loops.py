@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dslc.backends.triton.recurrence import results
 from dslc.backends.triton.text import name_of, size_code
 from dslc.backends.triton.tiles import tiled
 
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Afterwards, Kernel, Loop, Step
+from dslc.schedule.form import Loop
 from dslc.schedule.kernels import kernel_of
-from dslc.schedule.split import carried, histories, is_history
+from dslc.schedule.plan import Entry, Slot
+from dslc.schedule.split import carried, histories, is_history, part_of, placed
 from dslc.source import NOWHERE
 
 if TYPE_CHECKING:
@@ -57,22 +57,23 @@ class Stack:
         return f"{self.name}[1:]" if before == self.scan.reverse else f"{self.name}[:{self.length}]"
 
 
-def starts(steps: Sequence[Step]) -> dict[ir.Node, tuple[ir.Scan, int]]:
-    """Values of kernels with which loops begin that keep their histories: they are put there at once."""
-    made = {x for s in steps if isinstance(s, Kernel) for x in s.stored}
-    found: dict[ir.Node, tuple[ir.Scan, int]] = {}
-    for loop in (s for s in steps if isinstance(s, Loop)):
-        for k in histories(loop.scan):
-            if loop.scan.starts[k] in made:
-                found.setdefault(loop.scan.starts[k], (loop.scan, k))
-    return found
+def begun(host: Host, node: ir.Node, home: Entry) -> Stack:
+    """A new stack for a carried value that begins with a value which is made now."""
+    found = (
+        (scan, k) for scan, moves in host.plan.moves.items() for k, m in enumerate(moves) if m.first == home.number
+    )
+    scan, place = next((scan, k) for scan, k in found if scan.starts[k] is node)
+    return stack_of(host, scan, place)
 
 
 def stack_of(host: Host, scan: ir.Scan, place: int) -> Stack:
     """A new stack for a carried value."""
-    value = carried(scan)[place]
+    value, number = carried(scan)[place], host.plan.moves[scan][place].first
     name = host.empty(value, (scan.length + 1, *value.shape), f"{host.wish(value)}_steps")
-    return Stack(name, scan)
+    assert number is not None
+    host.slots[number] = [name]
+    host.stacks[scan, place] = Stack(name, scan)
+    return host.stacks[scan, place]
 
 
 def run_loop(host: Host, loop: Loop) -> None:
@@ -82,8 +83,8 @@ def run_loop(host: Host, loop: Loop) -> None:
     numbers = [x for x in inner if isinstance(x, ir.Step) and x.scan == scan.number]
     counter = host.fresh(ir.counter_of(scan))
     host.comment([scan])
-    begun = {k: host.stacks.pop((scan, k)) for k in histories(scan) if (scan, k) in host.stacks}
-    stacks = {k: begun[k] if k in begun else stack_of(host, scan, k) for k in histories(scan)}
+    plan, moves = host.plan, host.plan.moves[scan]
+    stacks = {k: host.stacks.get((scan, k)) or stack_of(host, scan, k) for k in histories(scan)}
     for k, stack in stacks.items():
         if host.names.get(scan.starts[k]) != stack.start:
             copied(host, scan.starts[k], stack.start)
@@ -92,14 +93,20 @@ def run_loop(host: Host, loop: Loop) -> None:
         if k in stacks:
             befores.append(stacks[k].before(counter))
             continue
-        value = carried(scan).get(k)
-        name = host.fresh(f"{host.wish(value) if value is not None else 'carry'}_before")
-        host.line(f"{name} = {host.tensor(start)}")
+        number, value = moves[k].first, carried(scan).get(k)
+        assert number is not None
+        name = host.tensor(start)
+        if plan.homes.get(start) != Slot(number):
+            name = host.fresh(f"{host.wish(value) if value is not None else 'carry'}_before")
+            host.line(f"{name} = {host.tensor(start)}")
+            host.slots[number] = [name]
         befores.append(name)
     late = loop.afterwards
     for a in late:
+        host.given |= {made: f"{host.wish(x)}_steps" for x, made in a.results.items()}
         for node, part in a.parts.items():
-            host.names[part] = host.empty(part, part.shape, f"{host.wish(node)}_parts")
+            host.given[part] = f"{host.wish(node)}_parts"
+            host.allocate(part)
     stacked = [
         "" if any(x in a.results for a in late) else placed_result(host, scan, k, stacks)
         for k, x in enumerate(scan.results)
@@ -124,24 +131,13 @@ def run_loop(host: Host, loop: Loop) -> None:
     changed = [(a, b) for a, b in changed if a != b]
     if changed:
         host.line(f"{', '.join(a for a, _ in changed)} = {', '.join(b for _, b in changed)}")
+    host.free([x for move in moves if move.dropped and move.second is not None for x in host.slots.pop(move.second)])
     host.around.indent -= 1
     host.around.counters.pop()
     host.around.times, host.names, host.taken, host.targets = outer, names, taken - {counter}, targets
     host.last_comment = ""
-    for a in late:
-        add_up(host, scan, a, stacked)
     lasts = [stacks[k].last if k in stacks else befores[k] for k in range(len(scan.starts))]
     host.parts[scan] = [*stacked, *lasts]
-
-
-def add_up(host: Host, scan: ir.Scan, late: Afterwards, stacked: list[str]) -> None:
-    """Let the parts of all steps of a loop be added up."""
-    places = {late.results[x]: k for k, x in enumerate(scan.results) if x in late.results}
-    for node, k in places.items():
-        part = results(scan)[0][k]
-        target = host.targets.pop(part, None) or host.empty(node, node.shape, f"{host.wish(scan.results[k])}_steps")
-        host.targets[node] = stacked[k] = target
-    host.late.append(late.kernel)
 
 
 def placed_result(host: Host, scan: ir.Scan, number: int, stacks: dict[int, Stack]) -> str:
@@ -150,10 +146,10 @@ def placed_result(host: Host, scan: ir.Scan, number: int, stacks: dict[int, Stac
     for k, stack in stacks.items():
         if result in (carried(scan)[k], scan.carries[k]):
             return stack.all(before=result is not scan.carries[k])
-    part = results(scan)[0][number]
-    if part in host.targets:
-        return host.targets.pop(part)
-    return host.empty(result, (scan.length, *result.shape), f"{host.wish(result)}_steps")
+    part = part_of(scan, number)
+    host.given[part] = f"{host.wish(result)}_steps"
+    host.allocate(part)
+    return host.names[part]
 
 
 def targets_of(
@@ -164,27 +160,15 @@ def targets_of(
     wanted = [(scan.carries[k], stack.after(counter)) for k, stack in stacks.items()]
     others = ((k, x) for k, x in enumerate(scan.results) if stacked[k] and not is_history(scan, x))
     wanted += [(x, f"{stacked[k]}[{counter}]") for k, x in others]
-    made = {n for s in loop.steps if isinstance(s, Kernel) for n in s.stored}
+    copies = {x for _, x in host.plan.stacked[scan]}
     waiting: list[tuple[ir.Tensor, str]] = []
     for node, target in wanted:
-        maker = node if node in made else made_by(node)
-        if maker is None or maker in host.targets:
+        maker = host.plan.same.get(placed(node), placed(node))
+        if node in copies or maker in host.targets or not isinstance(host.plan.homes.get(maker), Entry):
             waiting.append((node, target))
         else:
             host.targets[maker] = target
     return waiting
-
-
-def made_by(node: ir.Tensor) -> ir.Tensor | None:
-    """The tensor that a launch or a loop makes for a part of a node; None if it lies elsewhere."""
-    if not isinstance(node, ir.Part) or isinstance(node.of, ir.Custom):
-        return None
-    if not isinstance(node.of, ir.Scan):
-        return node
-    scan = node.of
-    if node.number >= len(scan.results) or is_history(scan, scan.results[node.number]):
-        return None
-    return results(scan)[0][node.number]
 
 
 def copied(host: Host, node: ir.Tensor, target: str) -> None:

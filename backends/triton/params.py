@@ -9,7 +9,6 @@ from dslc.backends.triton.numbers import number
 from dslc.backends.triton.registry import Registry
 from dslc.backends.triton.target import TARGET
 from dslc.backends.triton.text import HALF, size_code
-from dslc.backends.triton.tiles import decided
 
 from dslc.builder.statements import Builder
 from dslc.builder.tables import LOOPS, layer_path, table_lines
@@ -19,6 +18,7 @@ from dslc.fans import fans
 from dslc.ir import nodes as ir
 from dslc.ir.algebra import cast
 from dslc.passes.elementwise import inlined
+from dslc.schedule.plan import Schedule
 from dslc.schedule.prepare import scheduled
 
 SAVE = '''
@@ -311,7 +311,7 @@ def given(registry: Registry, unit: Unit, path: str, declaration: p.ParamDecl) -
     host = Host(registry)
     host.taken |= {*LAUNCHED, "enumerate"}  # which the lines before need
     host.around.indent = 1
-    host.run(decided(scheduled([node], TARGET), registry.dtype))
+    host.compute(Schedule({path: node}, scheduled([node], TARGET)))
     as_kept = ".to(DTYPE)" if registry.dtype in HALF else ""
     if path not in unit.layers:
         return [*host.lines, f'    params["{path}"] = {host.tensor(node)}{as_kept}']

@@ -16,7 +16,6 @@ from dslc.backends.triton.numbers import text_of
 from dslc.backends.triton.registry import Registry
 from dslc.backends.triton.target import TARGET
 from dslc.backends.triton.text import HOST, argument, of_statement, size_code, size_name
-from dslc.backends.triton.tiles import decided
 
 from dslc.builder.tables import LOOPS
 from dslc.check import program as p
@@ -27,7 +26,7 @@ from dslc.incremental.room import Grown
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import line_names
 from dslc.pipeline import NEXT
-from dslc.schedule.prepare import prepared, scheduled
+from dslc.schedule.prepare import schedule
 from dslc.sizes import Symbol, symbol
 
 
@@ -81,7 +80,8 @@ def _init_cache(registry: Registry, model: p.Instance, program: StepProgram) -> 
     fixed = {n: x for n, x in unit.inputs.items() if x.role == "input" and n not in program.inputs}
     limited = bounded(model, program)
     computed = {name: x for name, x in program.starts.items() if constant(x) is None}
-    starts = prepared(computed, TARGET, registry.dtype, computed)
+    made = schedule(computed, TARGET, registry.dtype, computed)
+    starts = made.results
     host = Host(registry)
     cache, room = _names(host, program, list(fixed))
     prologue, state = _begun(host, program, list(starts.values()))
@@ -100,7 +100,7 @@ def _init_cache(registry: Registry, model: p.Instance, program: StepProgram) -> 
     prologue += needs(unit, model.where, size_code)
     given = [x for x in model.inputs if x.name in fixed and (limited or not grows(x, program))]
     prologue += values(unit, given, size_code, argument)
-    host.run(decided(scheduled(list(starts.values()), TARGET), registry.dtype, host.layered))
+    host.compute(made)
     found = {k: host.tensor(x) for k, x in starts.items()}
     entries = ['"positions": 0', *([f'"length": {room}'] if limited else [])]
     entries += [f'"{entry_of(s)}": {size_name(s.name)}' for s in open_sizes(unit) if s is not program.length]
@@ -158,7 +158,8 @@ def _step(registry: Registry, model: p.Instance, program: StepProgram) -> Functi
     grown, room = Grown(program.slots, program.length, symbol(room)), size_name(room)
     changing = [x for x in program.slots if x.kind == "state"]
     after = {NEXT + s.name: program.updates[s.name] for s in changing}
-    roots = prepared(grown.outputs({**program.outputs, **after}), TARGET, registry.dtype, after)
+    made = schedule(grown.outputs({**program.outputs, **after}), TARGET, registry.dtype, after)
+    roots = made.results
     host.cache, host.newest = cache, size_code(program.length - 1)
     host.histories = {x.input.name: x for x in program.slots if x.kind == "history"}
     ordered = [n for n in unit.inputs if n in program.inputs]
@@ -175,7 +176,7 @@ def _step(registry: Registry, model: p.Instance, program: StepProgram) -> Functi
         at_most = [x for x in given if grows(x, program)]
         prologue += [re.sub(rf"\b{length}\b", room, x) for x in values(unit, at_most, size_code, argument)]
     prologue += _bind_cache(host, cache, program, list(roots.values()))
-    host.run(decided(scheduled(list(roots.values()), TARGET), registry.dtype, host.layered))
+    host.compute(made, host.histories)
     found = {k: host.tensor(x) for k, x in roots.items()}
     epilogue: list[str] = []
     for slot in changing:

@@ -14,7 +14,7 @@ from dslc.ir import nodes as ir
 from dslc.ops.table import RECORDS
 from dslc.schedule.form import Kernel, Loop, Recurrence, Step, Tile, walked
 from dslc.schedule.recurrences import with_recurrences
-from dslc.schedule.split import split, sums_afterwards
+from dslc.schedule.split import added_up, split, sums_afterwards
 from dslc.sizes import Size, product
 
 #: the same for streams in 16 bits. Products of products have 16 rows in each warp: with more than two warps several
@@ -57,7 +57,7 @@ def decided(steps: Sequence[Step], dtype: str, apart: Collection[ir.Node] = ()) 
             step.afterwards = sums_afterwards(step)
             for later in step.afterwards:
                 tiled(later.kernel, dtype)
-    return made
+    return added_up(made)
 
 
 def tiled(kernel: Kernel, dtype: str) -> Kernel:

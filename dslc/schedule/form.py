@@ -1,10 +1,11 @@
 """The schedule: the steps of a program in order, as data. One form for all targets.
 
-    schedule = [Region | Kernel | Recurrence | Loop | Call | View]
+    schedule = [Region | Kernel | AddUp | Recurrence | Loop | Call | View]
     Region   loops over parallel axes, the first `depth` axes of all its members; its items run for a piece of them
     Pass     a nest of loops inside of a region: members share its loops, and see one another's values in registers
     Product  a matrix product inside of a region
     Kernel   one launch for a target with tiles: each program has a tile of its axes
+    AddUp    one launch that adds up the parts of sums, which kernels before it have left
     Recurrence  a scan that is one kernel: each element of what it carries depends on itself alone
     Loop     a scan: the steps of one pass through its body
     Call     an operation that is a call: a scatter, an operation along an axis or on matrices
@@ -214,6 +215,13 @@ class Afterwards:
     results: Mapping[ir.Node, ir.Comp]
 
 
+@dataclass(eq=False)
+class AddUp:
+    """Sums whose parts are all there, and that nothing has waited for until now."""
+
+    kernels: list[Kernel]
+
+
 @dataclass(frozen=True)
 class Affine:
     """`sum of coefficient * carried value, plus shift`; a missing shift is 0."""
@@ -268,7 +276,7 @@ class View:
     node: ir.Reshape | ir.Part
 
 
-Step = Region | Kernel | Recurrence | Loop | Call | View
+Step = Region | Kernel | AddUp | Recurrence | Loop | Call | View
 
 
 def nodes_of(step: Step) -> list[ir.Node]:
@@ -278,6 +286,8 @@ def nodes_of(step: Step) -> list[ir.Node]:
             return [*step.nodes]
         case Kernel():
             return [m.node for m in (*step.members.values(), *step.tiles.values())]
+        case AddUp():
+            return [x for kernel in step.kernels for x in nodes_of(kernel)]
         case Loop() | Recurrence():
             return [step.scan]
         case Call() | View():
@@ -289,6 +299,11 @@ def reads_of(step: Step) -> list[ir.Node]:
     if isinstance(step, Loop | Recurrence):
         inside = [m.node for m in step.members.values()] if isinstance(step, Recurrence) else []
         return [*step.scan.starts, *(a for node in inside for a in ir.arguments(node))]
+    if isinstance(step, AddUp):
+        bodies = [m.body for kernel in step.kernels for m in kernel.members.values()]
+        own = {x for kernel in step.kernels for x in kernel.members}
+        tensors = [s.tensor for body in bodies for s in ir.scalars(body) if isinstance(s, ir.Read)]
+        return [x for x in tensors if x not in own]
     return [a for node in nodes_of(step) for a in ir.arguments(node)]
 
 

@@ -13,18 +13,15 @@ from dslc.ir import nodes as ir
 from dslc.passes.tiles import LONGEST_ROW
 from dslc.schedule.form import (
     Call,
-    Kernel,
     Loop,
     Pass,
     Region,
     Step,
-    View,
     all_reads,
     based,
     nodes_of,
     reads_of,
     resolved,
-    walked,
 )  # fmt: skip
 from dslc.schedule.group import is_here
 from dslc.schedule.lives import Lives
@@ -46,6 +43,13 @@ class Result:
 @dataclass(frozen=True)
 class Slot:
     """A part of the workspace."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A value for one step in a buffer that has those of all steps."""
 
     number: int
 
@@ -77,7 +81,7 @@ class Kept:
     name: str
 
 
-Home = Result | Slot | Stacked | Carry | Row | Kept
+Home = Result | Slot | Entry | Stacked | Carry | Row | Kept
 
 
 @dataclass(eq=False)
@@ -90,6 +94,8 @@ class Move:
     second: int | None = None
     #: must it be copied there, since it has another home?
     copied: bool = False
+    #: does the next value's own name go at the end of a pass?
+    dropped: bool = False
 
 
 @dataclass(eq=False)
@@ -104,6 +110,13 @@ class Plan:
     #: results of scans that are copied to their stack at the end of a step
     stacked: dict[ir.Scan, list[tuple[ir.Part, ir.Node]]] = field(default_factory=dict)
     moves: dict[ir.Scan, list[Move]] = field(default_factory=dict)
+    #: where slots are buffers of a library: what they are, those that a step asks for, those given back after it
+    kinds: list[tuple[Shape, str]] = field(default_factory=list)
+    made: dict[Step, list[int]] = field(default_factory=dict)
+    freed: dict[Step, list[int]] = field(default_factory=dict)
+    #: what is never given back, and values that lie where another one does
+    results: dict[str, ir.Node] = field(default_factory=dict)
+    same: dict[ir.Node, ir.Node] = field(default_factory=dict)
 
 
 @dataclass
@@ -161,33 +174,6 @@ def planned(
         _read(planner, based(node), end, ())
     _slots(planner)
     return planner.plan
-
-
-def apart(steps: list[Step], results: Mapping[str, ir.Node]) -> Plan:
-    """Memory of its own for each value that a step leaves in memory, as where a library gives it."""
-    plan = Plan(copies={name: resolved(node) for name, node in results.items()})
-    own: list[ir.Node | None] = []
-    for step in walked(steps):
-        match step:
-            case Kernel():
-                own += step.stored
-            case Call(node=ir.Scatter()):
-                own.append(step.node)
-            case View(node=ir.Part(of=ir.Scan() as scan, number=k)) if k >= len(scan.results):
-                plan.homes[step.node] = Carry(scan, k - len(scan.results))
-            case View(node=ir.Part(of=ir.Scan() as scan, number=k) as part):
-                own.append(part)
-                plan.stacked.setdefault(scan, []).append((part, scan.results[k]))
-            case View(node=ir.Part()):
-                own.append(step.node)
-            case Loop(scan=scan):
-                plan.stacked.setdefault(scan, [])
-                plan.moves[scan] = []
-                for _ in scan.carries:
-                    plan.moves[scan].append(Move(len(own), len(own) + 1, copied=True))
-                    own += (None, None)
-    plan.homes |= {node: Slot(k) for k, node in enumerate(own) if node is not None}
-    return plan
 
 
 def _is_computed(node: ir.Node) -> bool:

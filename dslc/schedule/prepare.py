@@ -29,6 +29,7 @@ from dslc.schedule import group, kernels
 from dslc.schedule.form import Step
 from dslc.schedule.parts import in_parts
 from dslc.schedule.picked import as_selects
+from dslc.schedule.plan import Schedule
 from dslc.schedule.rows import costly_rows_kept
 from dslc.schedule.target import Target
 from dslc.schedule.widened import widened
@@ -91,6 +92,14 @@ def prepared(
     if dtype in HALVES and target.tiles:
         passes["narrow"] = lambda x: narrowed(x, dtype, exact)
     return run_passes(outputs, passes, [] if stages is None else stages)
+
+
+def schedule(
+    outputs: Outputs, target: Target, dtype: str = "f32", exact: Collection[str] = (), stages: Stages | None = None
+) -> Schedule:
+    """A program after the passes for a target, and its steps."""
+    results = prepared(outputs, target, dtype, exact, stages)
+    return Schedule(results, scheduled(list(results.values()), target))
 
 
 def scheduled(roots: Sequence[ir.Tensor], target: Target) -> list[Step]:

@@ -9,13 +9,13 @@ all steps, and one kernel after the loop adds up those of each step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import Change, keep
 from dslc.passes.narrow import HALVES
-from dslc.schedule.form import Afterwards, Kernel, Loop, Member, Split, all_reads
+from dslc.schedule.form import AddUp, Afterwards, Kernel, Loop, Member, Split, Step, all_reads, based
 from dslc.schedule.target import Target
 from dslc.sizes import Size
 
@@ -94,6 +94,42 @@ def sums_afterwards(loop: Loop) -> list[Afterwards]:
             kernel.split = replace(made, second=None)
             found.append(for_all_steps(made, made.second, scan.length))
     return found
+
+
+def added_up(steps: Sequence[Step]) -> list[Step]:
+    """The same steps, with those that add up the parts of sums: as late as can be, so that one launch does many."""
+    found: list[Step] = []
+    late: list[Kernel] = []
+    waiting: set[object] = set()
+    for step in steps:
+        if late and any(placed(a) in waiting for a in all_reads(step)):
+            found.append(AddUp(late))
+            late, waiting = [], set()
+        found.append(step)
+        if isinstance(step, Loop):
+            step.steps = added_up(step.steps)
+            for later in step.afterwards:
+                late.append(later.kernel)
+                waiting |= {part_of(step.scan, k) for k, x in enumerate(step.scan.results) if x in later.results}
+        elif isinstance(step, Kernel) and step.split is not None and step.split.second is not None:
+            late.append(step.split.second)
+            waiting.update(step.split.second.stored)
+    return [*found, AddUp(late)] if late else found
+
+
+def part_of(scan: ir.Scan, number: int) -> ir.Part:
+    """A value of a scan: all values of a result, or the last one of what it carries."""
+    value = (*scan.results, *scan.carries)[number]
+    shape = (scan.length, *value.shape) if number < len(scan.results) else value.shape
+    return ir.intern(ir.Part(scan, number, value.dtype, shape))
+
+
+def placed(node: ir.Node) -> ir.Node:
+    """The value that a step leaves in memory where this one lies."""
+    node = based(node)
+    if isinstance(node, ir.Part) and isinstance(node.of, ir.Scan):
+        return part_of(node.of, node.number)
+    return node
 
 
 def carried(scan: ir.Scan) -> dict[int, ir.Step]:

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import plain_variable
-from dslc.schedule.form import Call, Kernel, Loop, Pass, Recurrence, Region, Step, based, reads_of, resolved
-from dslc.schedule.plan import Carry, Plan, Result, Row, Slot, Stacked
+from dslc.schedule.buffers import made, over
+from dslc.schedule.form import AddUp, Call, Kernel, Loop, Pass, Recurrence, Region, Step, based, reads_of, resolved
+from dslc.schedule.plan import Carry, Entry, Plan, Result, Row, Slot, Stacked
+from dslc.schedule.split import part_of, placed
 
 
 class Unsound(Exception):
@@ -23,9 +25,9 @@ def verify(steps: list[Step], plan: Plan) -> None:
     names = [home.name for home in plan.homes.values() if isinstance(home, Result)]
     if len(set(names)) < len(names):
         raise Unsound(f"two values are the result {next(x for x in names if names.count(x) > 1)}")
-    run = Run(plan)
+    run = Buffers(plan) if plan.kinds else Run(plan)
     run.steps(steps)
-    for name, node in plan.copies.items():
+    for name, node in (*plan.copies.items(), *plan.results.items()):
         run.read(based(node), f"the result {name}")
 
 
@@ -55,6 +57,8 @@ class Run:
                     self.together(step, list(map(based, reads_of(step))), self.values(step.node), show(step.node))
                 case Kernel():
                     self.kernel(step)
+                case AddUp():
+                    self.together(step, [based(a) for a in reads_of(step)], made(step), show(made(step)[0]))
                 case Recurrence():
                     self.recurrence(step)
                 case Loop():
@@ -130,9 +134,7 @@ class Run:
         found += (based(a) for a in tiles if a not in own)
         if not {*kernel.stored} <= kernel.members.keys():
             raise Unsound("a kernel stores what it does not compute")
-        waits = kernel.split is not None and kernel.split.second is None
-        made = [] if waits else kernel.stored
-        self.together(kernel, found, made, show(next(iter(kernel.members))))
+        self.together(kernel, found, made(kernel), show(next(iter(kernel.members))))
 
     def recurrence(self, step: Recurrence) -> None:
         """What a scan reads beside its own values is there before it."""
@@ -144,10 +146,10 @@ class Run:
 
     # ---- memory
 
-    def together(self, step: Step, given: Sequence[ir.Node], made: Sequence[ir.Node], name: str) -> None:
+    def together(self, step: Step, given: Sequence[ir.Node], written: Sequence[ir.Node], name: str) -> None:
         """What a step reads is there, and lies nowhere where the step writes."""
         taken = {slot for x in given for slot in self.read(x, name)}
-        for x in made:
+        for x in written:
             home = self.plan.homes[x]
             if isinstance(home, Carry) and (home.scan, home.number) not in self.later:
                 self.there.add(x)  # the last value lies where the scan has left it
@@ -252,6 +254,81 @@ class Run:
                     raise Unsound(f"a carried value is looked for in slot {after}, which holds {self.held(after)}")
             elif not isinstance(based(scan.carries[j]), ir.Step):
                 self.now[key] = based(scan.carries[j])
+
+
+class Buffers(Run):
+    """A run in which slots are buffers that are asked for and given back."""
+
+    def steps(self, steps: list[Step]) -> None:
+        for step in steps:
+            super().steps([step])
+            for number in self.plan.freed.get(step, ()):
+                self.slots.pop(number)
+
+    def values(self, node: ir.Node) -> list[ir.Node]:
+        if isinstance(node, ir.Scan):  # one that is one kernel: those that are read have a home
+            parts = [part_of(node, k) for k in range(len(node.results) + len(node.carries))]
+            return [x for x in parts if x in self.plan.homes]
+        return super().values(node)
+
+    def together(self, step: Step, given: Sequence[ir.Node], written: Sequence[ir.Node], name: str) -> None:
+        """What a step reads is there; it writes over what nothing reads any more, and reads only in that place."""
+        taken = {slot for x in given for slot in self.read(x, name)}
+        for x in written:
+            home = self.plan.homes[x]
+            if isinstance(home, Slot):
+                old = self.slots.get(home.number)
+                if home.number in taken:
+                    legal = isinstance(step, Kernel) and isinstance(x, ir.Comp) and isinstance(old, ir.Comp)
+                    if not legal or not over(step, x, old):  # type: ignore[arg-type]
+                        raise Unsound(
+                            f"{show(x)} is written to slot {home.number}, which {name} needs for another value"
+                        )
+                self.slots[home.number] = x
+            elif isinstance(home, Entry):
+                self.slots.setdefault(home.number, x)
+            self.there.add(x)
+
+    def read(self, node: ir.Node, reader: str) -> list[int]:
+        """The buffer that a value is read from, which must be there, and hold it."""
+        if isinstance(node, ir.Step) and node.kind == "carry":
+            return self.carried((self.scans[node.scan], node.place), reader)
+        node = self.plan.same.get(placed(node), placed(node))
+        home = self.plan.homes.get(node)
+        if isinstance(home, Entry):
+            if home.number not in self.slots:
+                raise Unsound(f"{reader} reads {show(node)} from slot {home.number}, which is given back")
+            return [home.number]
+        if isinstance(home, Slot):
+            owner = self.slots.get(home.number)
+            if owner is not node and not isinstance(owner, tuple):
+                raise Unsound(
+                    f"{reader} reads {show(node)} from slot {home.number}, which holds {self.held(home.number)}"
+                )
+            return [home.number]
+        return super().read(node, reader)
+
+    def loop(self, loop: Loop) -> None:
+        scan, plan = loop.scan, self.plan
+        self.scans[scan.number] = scan
+        for j, move in enumerate(plan.moves[scan]):
+            assert move.first is not None
+            self.read(scan.starts[j], "the start of a loop")
+            self.slots[move.first] = (scan, j)
+            self.now[scan, j] = move.first
+        later = [x for a in loop.afterwards for x in a.parts.values()]
+        for x in (*later, *(part_of(scan, k) for k in range(len(scan.results)))):
+            home = plan.homes.get(x)
+            if isinstance(home, Slot) and not isinstance(self.slots.get(home.number), tuple):
+                self.slots[home.number] = x
+        for _ in range(2):
+            self.steps(loop.steps)
+            for part, node in plan.stacked[scan]:
+                self.read(node, "a stack of results")
+                self.read(part, "the end of a pass")
+            for j, carry in enumerate(scan.carries):
+                self.read(carry, "the end of a pass")
+                self.carried((scan, j), "the end of a pass")
 
 
 def reads(node: ir.Comp) -> Iterator[ir.Read]:

@@ -21,7 +21,7 @@ from dslc.ir.naming import name_of
 from dslc.passes.tiles import LONGEST_ROW
 from dslc.program import Program
 from dslc.schedule.form import Kernel, Loop, Recurrence, Region, Step, walked
-from dslc.schedule.plan import Kept, Plan, Row, Slot, apart, planned
+from dslc.schedule.plan import Kept, Plan, Row, Slot, planned
 from dslc.schedule.prepare import prepared, scheduled
 from dslc.schedule.verify import Unsound, verify
 from dslc.sizes import symbol
@@ -171,14 +171,15 @@ TILED = [
 
 @contextmanager
 def kernels_of(name: str) -> Iterator[tuple[list[Step], Plan]]:
-    """The kernels of the training of a spec, each value of which has memory of its own."""
+    """The kernels of the training of a spec, and the buffers of their values."""
     model, train = choose(check_file(ROOT / "specs" / f"{name}.dsl"))
     schedule = backend_of("triton").printer().schedule
     assert schedule is not None
     with ir.compilation():
         lowered = pipeline.forward(model) if train is None else pipeline.training(train)
         made = schedule(lowered.outputs, "f32", [])
-        yield made.steps, apart(made.steps, made.results)
+        assert made.plan is not None
+        yield made.steps, made.plan
 
 
 @pytest.mark.parametrize("name", TILED)
