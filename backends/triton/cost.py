@@ -6,7 +6,7 @@ computes its tiles in each run over the columns; blocks that a mask leaves out a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dslc.backends.triton.functions import Function
@@ -15,13 +15,14 @@ from dslc.backends.triton.kernels import KernelText
 from dslc.backends.triton.optimizer import NORM_BLOCK, Formulas
 
 from dslc.builder.build import Unit
-from dslc.cost import BYTES, Cost, Counter
+from dslc.cost import BYTES, Cost, Counter, settle
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ops.table import FREE
 from dslc.passes.narrow import HALVES
+from dslc.schedule.buffers import UNKNOWN, largest
 from dslc.schedule.form import Kernel, Member
-from dslc.sizes import Size, floor_div, product
+from dslc.sizes import Size, about, floor_div, product
 
 
 @dataclass(frozen=True)
@@ -150,3 +151,10 @@ def buffer_bytes(function: Function, dtype: str) -> Size:
     """The bytes of all tensors that a function allocates; those inside a loop count once."""
     counter = Counter(BYTES[dtype])
     return sum((counter.width(kind) * product(shape) for kind, shape in function.host.buffers), 0)
+
+
+def peak_bytes(function: Function, dtype: str, sizes: Mapping[str, int]) -> Size:
+    """The bytes of the tensors that are there at a time, where they are most."""
+    counter, plan = Counter(BYTES[dtype]), function.host.plan
+    found = [settle(counter.width(kind) * product(shape), sizes) for shape, kind in plan.kinds]
+    return sum((found[n] for n in largest(plan, function.host.steps, [about((x,), UNKNOWN) for x in found])), 0)

@@ -77,7 +77,8 @@ class Host:
     buffers: list[tuple[str, tuple[Size, ...]]] = field(default_factory=list)
     random: bool = False
     around: Around = field(default_factory=Around)
-    #: where values lie, and what their buffers are called
+    #: the steps, where their values lie, and what their buffers are called
+    steps: Sequence[Step] = ()
     plan: Plan = field(default_factory=Plan)
     slots: dict[int, list[str]] = field(default_factory=dict)
     #: the histories of carried values
@@ -116,9 +117,9 @@ class Host:
 
     def compute(self, made: Schedule, kept: Collection[str] = ()) -> None:
         """The lines that compute the results of a program."""
-        steps = decided(made.steps, self.registry.dtype, self.layered)
-        self.plan = buffers(steps, made.results, kept)
-        self.run(steps)
+        self.steps = decided(made.steps, self.registry.dtype, self.layered)
+        self.plan = buffers(self.steps, made.results, kept)
+        self.run(self.steps)
 
     def run(self, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -173,9 +174,10 @@ class Host:
 
     def allocate(self, node: ir.Tensor) -> None:
         """Let a value have its memory: a place where a loop keeps it, that of a value that dies, or a new buffer."""
-        home = self.plan.homes.get(self.planned.get(node, node))
-        if node in self.targets:
-            self.names[node] = self.targets.pop(node)
+        value = self.planned.get(node, node)
+        home = self.plan.homes.get(value)
+        if value in self.targets:
+            self.names[node] = self.targets.pop(value)
         elif isinstance(home, Entry):  # the beginning of a history
             self.names[node] = begun(self, node, home).start
         elif isinstance(home, Slot) and self.slots.get(home.number):

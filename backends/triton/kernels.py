@@ -13,6 +13,7 @@ from dslc.backends.triton.tiles import power_of_two, tile_of, warps_of_map
 
 from dslc.ir import nodes as ir
 from dslc.ir.namespace import identifier
+from dslc.ir.rewrite import plain_variable
 from dslc.schedule.form import Kernel, Member
 from dslc.sizes import Size, product
 
@@ -184,8 +185,16 @@ def finish(body: Body, kernel: Kernel, member: Member, text: Text) -> Text:
     """The value of a member, for others and for memory."""
     body.values[member.node] = text = keep_value(body, member.node, text)
     if member.node in kernel.stored:
+        if member.node in kernel.over and reads_elsewhere(kernel, member.axes):
+            body.line("tl.debug_barrier()  # all threads have read what is written over")
         store(body, member, text)
     return text
+
+
+def reads_elsewhere(kernel: Kernel, axes: tuple[int, ...]) -> bool:
+    """Does a kernel read a value at a place that another thread may write?"""
+    reads = (s for m in kernel.members.values() for s in ir.scalars(m.body) if isinstance(s, ir.Read))
+    return any(tuple(map(plain_variable, s.places)) != axes for s in reads if len(s.places) == len(axes))
 
 
 def keep_value(body: Body, node: ir.Comp, text: Text) -> Text:

@@ -24,7 +24,7 @@ def kernel_report(
     """The costs of all kernels as `--json` prints them; raises SpecError for what cannot be compiled."""
     from dslc.autodiff.reverse import NoDerivative
     from dslc.backends.record import CannotLower
-    from dslc.backends.triton.cost import buffer_bytes, kernel_costs, update_costs
+    from dslc.backends.triton.cost import buffer_bytes, kernel_costs, peak_bytes, update_costs
     from dslc.backends.triton.module import generate, host_functions
     from dslc.backends.triton.optimizer import formulas_of
     from dslc.backends.triton.registry import Registry
@@ -50,6 +50,7 @@ def kernel_report(
     lines = {name: [str(x) for x in about["lines"]] for name, about in registry.about.items()}
     rows = kernel_costs(functions, lines, dtype)
     buffers = {function.name: buffer_bytes(function, dtype) for function in functions}
+    peaks = {function.name: peak_bytes(function, dtype, sizes) for function in functions}
     if train is not None and program.optimizer is not None and program.update is not None:
         with within(program.update.table):
             update = formulas_of(program.optimizer, program.update)
@@ -69,7 +70,9 @@ def kernel_report(
     for function, bytes_ in buffers.items():
         own = [row for row in rows if row.function == function]
         launches, cost = sum((row.launches for row in own), 0), sum_of([row.cost for row in own])
-        report["total"][function] = {**numbers(launches, cost, sizes), "buffers": plain(settle(bytes_, sizes))}
+        memory = {"buffers": bytes_, "peak": peaks.get(function, bytes_)}
+        memory = {name: plain(settle(x, sizes)) for name, x in memory.items()}
+        report["total"][function] = {**numbers(launches, cost, sizes), **memory}
     if resources:
         report["resources"] = needed(text)
     return report
@@ -157,7 +160,8 @@ def show_kernels(report: dict[str, Any]) -> None:
     if "resources" in report:
         console.print(resource_table(report["resources"]))
     for function, total in report["total"].items():
-        click.echo(f"{function}: {cell(total['launches'])} launches, {cell(total['buffers'])} bytes of buffers")
+        peak = "" if total["peak"] == total["buffers"] else f", at most {cell(total['peak'])} at a time"
+        click.echo(f"{function}: {cell(total['launches'])} launches, {cell(total['buffers'])} bytes of buffers{peak}")
     show_parameters(report)
 
 

@@ -154,3 +154,28 @@ def picked(outputs: Outputs) -> dict[str, ir.Tensor]:
     made = trial.outputs(outputs)
     kept = frozenset(trial.touched & tiles_of(made.values()).keys()) if trial.touched else frozenset()
     return Picked(outputs, kept).outputs(outputs) if kept else dict(outputs)
+
+
+class OfRows(Transform):
+    """A graph in which sums of what rows come to, such as losses, read one value of each row.
+
+        loss = sum[n](log(s[n]) - z[n, label[n]])   becomes   y[n] = log(s[n]) - z[n, label[n]],   loss = sum[n](y[n])
+
+    where s is a reduction of z: y is computed in its kernel, and z may be written over there.
+    """
+
+    def visit(self, node: ir.Node) -> ir.Node:
+        if not isinstance(node, ir.Comp) or node.op != "sum":
+            return node
+        reads = [s for s in ir.scalars(node.body) if isinstance(s, ir.Read)]
+        picked = {s.tensor for s in reads if any(isinstance(p, ir.Data) for p in s.places)}
+        found = [s.tensor for s in reads if isinstance(s.tensor, ir.Comp) and s.tensor.op is not None]
+        if not any(picked & {*ir.arguments(x)} for x in found):
+            return node
+        sizes = (*node.shape, *node.reduced)
+        row = ir.comp(sizes, node.body, name=node.name, span=node.span)
+        return with_body(node, ir.read(row, tuple(map(ir.plain, range(len(sizes))))))
+
+
+def of_rows(outputs: Outputs) -> dict[str, ir.Tensor]:
+    return OfRows().outputs(outputs)

@@ -48,6 +48,8 @@ class Planner:
     begun: dict[tuple[ir.Scan, int], int] = field(default_factory=dict)
     #: buffers that others than their own steps know by name
     shared: set[int] = field(default_factory=set)
+    #: buffers with the values of all steps of a loop
+    stacks: set[int] = field(default_factory=set)
     #: the steps by their moments, and those of each loop
     moments: dict[int, Step] = field(default_factory=dict)
     lists: dict[Loops, Sequence[Step]] = field(default_factory=dict)
@@ -169,6 +171,7 @@ def _loop(planner: Planner, loop: Loop, now: int, loops: Loops, kept: Collection
     scan, plan = loop.scan, planner.plan
     end = planner.lives.begin(loop, now)
     kept_values = histories(scan)
+    plan.moves[scan] = []
     own: list[int] = []
     for k, start in enumerate(scan.starts):
         move = Move()
@@ -186,7 +189,7 @@ def _loop(planner: Planner, loop: Loop, now: int, loops: Loops, kept: Collection
                 plan.slots[move.first].append((start.shape, start.dtype))
         _read(planner, start, now, loops)
         own.append(move.first)
-        plan.moves.setdefault(scan, []).append(move)
+        plan.moves[scan].append(move)
         last = part_of(scan, len(scan.results) + k)
         plan.homes[last] = Entry(move.first) if k in kept_values else Slot(move.first)
     planner.shared.update(own)
@@ -223,6 +226,7 @@ def _loop(planner: Planner, loop: Loop, now: int, loops: Loops, kept: Collection
         if isinstance(home, Slot) and k not in kept_values:
             plan.moves[scan][k].second = home.number
             planner.shared.add(home.number)
+    planner.stacks |= {*own} - {move.first for move in plan.moves[scan]} | {own[k] for k in kept_values}
     for number in own:
         planner.lives.read(number, end, loops)
     planner.lives.time = end + 1
@@ -262,6 +266,7 @@ def _over(planner: Planner) -> None:
                     slot = plan.homes[old]
                     assert isinstance(slot, Slot)
                     plan.homes[node] = slot
+                    kernel.over.add(node)
                     plan.slots[slot.number].append(node)
                     plan.slots[home.number].clear()
                     lives[slot.number].last = lives.pop(home.number).last
@@ -283,7 +288,7 @@ def dying(planner: Planner, kernel: Kernel, now: int, number: int) -> list[ir.Co
 
 def over(kernel: Kernel, node: ir.Comp, old: ir.Comp) -> bool:
     """May a kernel write a value where it reads another one? Yes, if all its reads are at the place that is written
-    then, by the same program, and before that; and if no two threads have the same entry."""
+    then, or elsewhere in the same row, by the same program, and before that; and if no two threads have an entry."""
     members = list(kernel.members.values())
     axes = kernel.members[node].axes
     tile = kernel.tile
@@ -302,8 +307,9 @@ def over(kernel: Kernel, node: ir.Comp, old: ir.Comp) -> bool:
         later = {m.node for m in members[place + 1 :]}
     for m in members:
         for s in (s for s in ir.scalars(m.body) if isinstance(s, ir.Read) and placed(s.tensor) is old):
-            here = s.tensor is old and s.outside is None and tuple(map(plain_variable, s.places)) == axes
-            if not here or m.node in later:
+            own = zip(map(plain_variable, s.places), axes, strict=False)
+            near = all(a == b or (kernel.kind == "rows" and b in kernel.columns) for a, b in own)
+            if s.tensor is not old or not near or m.node in later:
                 return False
     return True
 
@@ -319,16 +325,16 @@ def alive(plan: Plan, steps: Sequence[Step]) -> Iterator[tuple[Step, list[int], 
         asked = [] if ended else plan.made.get(step, [])
         if not isinstance(step, Loop) or ended:
             # what a loop carries on has the buffer of the value before now
-            moved = [m.second for m in plan.moves[step.scan] if m.second is not None] if ended else []  # type: ignore
+            moved = [m.second for m in plan.moves[step.scan] if m.second is not None] if ended else []  # type: ignore[union-attr]
             yield step, asked, [*moved, *plan.freed.get(step, ())]
             continue
         yield step, asked, []
         stack += [(step, True), *((x, False) for x in reversed(step.steps))]
 
 
-def largest(plan: Plan, steps: Sequence[Step]) -> list[int]:
-    """The buffers that are there together when most memory is in use."""
-    sizes = [about_bytes(*kind) for kind in plan.kinds]
+def largest(plan: Plan, steps: Sequence[Step], sizes: Sequence[float] = ()) -> list[int]:
+    """The buffers that are there together when most memory is in use; `sizes` are their bytes, or about so."""
+    sizes = sizes or [about_bytes(*kind) for kind in plan.kinds]
     now: dict[int, None] = {}
     found: list[int] = []
     most = total = 0.0
@@ -350,7 +356,9 @@ def about_bytes(shape: Shape, dtype: str) -> float:
 def _freed(planner: Planner, steps: Sequence[Step]) -> None:
     """After which steps buffers are given back: as soon as they can be, and in fewer lines where that is as good."""
     plan, lives = planner.plan, planner.lives
-    sizes = [about_bytes(*kind) for kind in plan.kinds]
+    # of a stack the part of one step counts: the same lines serve any number of layers
+    kinds = enumerate(plan.kinds)
+    sizes = [about_bytes(shape[1:] if n in planner.stacks else shape, dtype) for n, (shape, dtype) in kinds]
     given = {plan.same.get(placed(x), placed(x)) for x in plan.results.values()}
     results = {home.number for x in given if isinstance(home := plan.homes.get(x), Slot | Entry)}
     for number, life in lives.lives.items():
@@ -361,7 +369,7 @@ def _freed(planner: Planner, steps: Sequence[Step]) -> None:
         if inside and number not in results and sizes[number] >= LARGE * max(sizes):
             plan.freed.setdefault(last, []).append(number)
     # all that is asked for beside it, or what comes later, decides whether a line is worth it
-    least = sum(sizes[n] for n in largest(plan, steps))
+    least = sum(sizes[n] for n in largest(plan, steps, sizes))
     for loops, own in planner.lists.items():
         for step, after in pairwise(own):
             numbers, later = plan.freed.pop(step, []), plan.freed.pop(after, [])
@@ -369,7 +377,7 @@ def _freed(planner: Planner, steps: Sequence[Step]) -> None:
                 plan.freed[after] = later
                 continue
             plan.freed[after] = [*numbers, *later]
-            if sum(sizes[n] for n in largest(plan, steps)) > SLACK * least:
+            if sum(sizes[n] for n in largest(plan, steps, sizes)) > SLACK * least:
                 plan.freed[step], plan.freed[after] = numbers, later
         if not loops and own:
             plan.freed.pop(own[-1], None)

@@ -171,6 +171,8 @@ class Kernel:
     #: chosen by a target with tiles
     tile: Tile | None = None
     split: Split | None = None
+    #: written over a value of which all threads of a program have read what they need before
+    over: set[ir.Node] = field(default_factory=set)
 
     @property
     def space(self) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from dslc.passes.exchange import exchanged
 from dslc.passes.merge_scans import merge_read
 from dslc.passes.narrow import HALVES, narrowed
 from dslc.passes.normal import use_normal
-from dslc.passes.picks import picked
+from dslc.passes.picks import of_rows, picked
 from dslc.passes.recompute import recompute
 from dslc.passes.sink import sunk
 from dslc.passes.tiles import streamed
@@ -68,6 +68,7 @@ PASSES: tuple[tuple[str, Pass | Asking, Sequence[str]], ...] = (
     ("place constants again", normalised, (TILES,)),
     ("contract again", contracted, BOTH),
     ("inline into kernels", inlined, BOTH),
+    ("rows of losses", of_rows, (TILES,)),
     ("use the normal distribution", use_normal, (LOOPS,)),
     ("place constants at last", normalised, BOTH),
     ("keep costly rows", Asking(costly_rows_kept), (LOOPS,)),

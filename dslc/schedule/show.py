@@ -7,7 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
+from dslc.schedule.buffers import largest
 from dslc.schedule.form import (
+    AddUp,
     Call,
     Gathered,
     Item,
@@ -23,8 +25,9 @@ from dslc.schedule.form import (
     based,
     nodes_of,
     resolved,
+    walked,
 )  # fmt: skip
-from dslc.schedule.plan import BYTES, Carry, Plan, Result, Row, Schedule, Shape, Stacked
+from dslc.schedule.plan import BYTES, Carry, Entry, Plan, Result, Row, Schedule, Shape, Stacked
 from dslc.sizes import Size, product, show
 from dslc.source import NOWHERE
 
@@ -50,6 +53,8 @@ def groups(schedule: Schedule) -> Iterator[str]:
                 about = _stored(step.stored, list(step.members))
                 parts = f" in {step.split.count} parts" if step.split is not None else ""
                 yield f"{indent}{number}: {step.kind} {extents(step.sizes)}{parts}: {about}"
+            case AddUp():
+                yield f"{indent}{number}: sums of parts are added up: {_stored(values_of(step), [])}"
             case Recurrence():
                 about = _stored((*step.scan.results, *step.scan.carries), list(step.members))
                 kind = "scan" if step.linear is None else "linear scan"
@@ -113,6 +118,8 @@ def memory(schedule: Schedule, forward: Collection[str], precision: str) -> Iter
     own = set(ir.every_node([schedule.results[name] for name in forward]))
     if schedule.plan is None:
         return lifetimes(schedule, own)
+    if schedule.plan.kinds:
+        return given_back(schedule, schedule.plan, own, precision)
     return slots(schedule.plan, own, readers_of(ir.every_node([*schedule.results.values()])), precision)
 
 
@@ -135,8 +142,46 @@ def lifetimes(schedule: Schedule, forward: set[ir.Node]) -> Iterator[str]:
             yield f"{number}: {label(node)} {extents(shape)}, {end}{saved}{place([node])}"
 
 
+def given_back(schedule: Schedule, plan: Plan, forward: set[ir.Node], precision: str) -> Iterator[str]:
+    """A line for each buffer: the values that lie in it, the step that asks for it, and the one after which it goes."""
+    steps: dict[Step, str] = {}
+    stack = numbered(schedule.steps)[::-1]
+    while stack:
+        number, step = stack.pop()
+        steps[step] = number
+        if isinstance(step, Loop):
+            stack += numbered(step.steps, f"{number}.")[::-1]
+    last = ""
+    for step in walked(schedule.steps):  # a view is part of the step before it
+        last = steps.setdefault(step, last)
+    readers = readers_of(ir.every_node([*schedule.results.values()]))
+    freed = {n: steps[step] for step, numbers in plan.freed.items() for n in numbers}
+    for step, numbers in plan.made.items():
+        for n in numbers:
+            shape, dtype = plan.kinds[n]
+            values = [x for x in plan.slots[n] if isinstance(x, ir.Node)]
+            names = dict.fromkeys(label(x) for x in values if not isinstance(plan.homes.get(x), Entry))
+            over = "; then ".join(names or dict.fromkeys(map(label, values))) or "a carried value"
+            many = show(bytes_of(shape, dtype, precision))
+            late = any(made_by(x) in forward and any(y not in forward for y in readers.get(x, ())) for x in values)
+            end = (", saved for the gradient" if late else "") + (
+                f", given back after {freed[n]}" if n in freed else ""
+            )
+            yield f"{steps[step]}: {over} {extents(shape)}, {many} bytes{end}{place(values[:1])}"
+    most = total(plan, largest(plan, schedule.steps), precision)
+    every = [n for numbers in plan.made.values() for n in numbers]
+    yield f"at most {show(most)} of {show(total(plan, every, precision))} bytes at a time"
+
+
+def total(plan: Plan, numbers: Sequence[int], precision: str) -> Size:
+    """The bytes of some buffers."""
+    return sum((bytes_of(*plan.kinds[n], precision) for n in numbers), 0)
+
+
 def values_of(step: Step) -> list[ir.Node]:
     """What a step without a plan leaves in memory."""
+    if isinstance(step, AddUp):
+        return [x for kernel in step.kernels for x in kernel.stored]
     return [*step.stored] if isinstance(step, Kernel) else nodes_of(step)[-1:]
 
 

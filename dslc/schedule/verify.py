@@ -296,11 +296,15 @@ class Buffers(Run):
         node = self.plan.same.get(placed(node), placed(node))
         home = self.plan.homes.get(node)
         if isinstance(home, Entry):
+            if node not in self.there:
+                raise Unsound(f"{reader} reads {show(node)}, which is not in memory")
             if home.number not in self.slots:
                 raise Unsound(f"{reader} reads {show(node)} from slot {home.number}, which is given back")
             return [home.number]
         if isinstance(home, Slot):
             owner = self.slots.get(home.number)
+            if owner is None:
+                raise Unsound(f"{reader} reads {show(node)}, which is not in memory")
             if owner is not node and not isinstance(owner, tuple):
                 raise Unsound(
                     f"{reader} reads {show(node)} from slot {home.number}, which holds {self.held(home.number)}"
@@ -317,8 +321,9 @@ class Buffers(Run):
             self.slots[move.first] = (scan, j)
             self.now[scan, j] = move.first
         later = [x for a in loop.afterwards for x in a.parts.values()]
-        for x in (*later, *(part_of(scan, k) for k in range(len(scan.results)))):
+        for x in (*later, *(part_of(scan, k) for k in range(len(scan.results) + len(scan.carries)))):
             home = plan.homes.get(x)
+            self.there.add(x)
             if isinstance(home, Slot) and not isinstance(self.slots.get(home.number), tuple):
                 self.slots[home.number] = x
         for _ in range(2):
