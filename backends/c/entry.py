@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dslc.backends.c.blocks import Blocks
 from dslc.backends.c.calls import call_lines, pieces
 from dslc.backends.c.checks import WORKSPACE, Checks
 from dslc.backends.c.gathered import GatheredText
@@ -116,6 +117,8 @@ class EntryText:
     before: list[tuple[str, Size]] = field(default_factory=list)
     #: bytes that calls work in, and the functions whose sizes these are
     scratch: list[tuple[str, Kernel]] = field(default_factory=list)
+    #: buffers for values of which each thread has some rows, region by region
+    blocks: list[Blocks] = field(default_factory=list)
     #: can a step fail?
     fails: bool = False
     #: entries of a cache that grow in place, by name
@@ -159,8 +162,11 @@ class EntryText:
             self.copy(body, name, node)
         if self.scratch:
             self.fields["scratch"] = "char *"
+        if self.blocks:
+            self.fields |= {"blocks": "char *", "threads": "int64_t "}
         if self.fails:
             self.fields["error"] = "int32_t *"
+        given = "{.a = a, .threads = most_threads()}" if self.blocks else "{.a = a}"
         size_kernel = Kernel(self, self.names.inner(), "f->")
         layout = self.layout_lines(size_kernel)
         arguments = f"{self.prefix}_{self.interface.name}_arguments"
@@ -187,14 +193,19 @@ class EntryText:
             *saved_text(self),
             f"size_t {self.prefix}_{self.interface.name}_workspace(const {arguments} *a) {{",
             f"    if ({self.interface.name}_sizes(a)) return 0;",
-            f"    {kind} f = {{.a = a}};",
+            f"    {kind} f = {given};",
             f"    return {self.interface.name}_layout(&f, NULL);",
             "}",
             "",
             f"int32_t {self.prefix}_{self.interface.name}(const {arguments} *a, void *workspace, size_t bytes) {{",
             f"    const int32_t wrong = {self.interface.name}_refused(a);",
             "    if (wrong) return wrong;",
-            f"    {kind} f = {{.a = a}};",
+            f"    {kind} f = {given};",
+            *(
+                [f"    while (f.threads > 1 && {self.interface.name}_layout(&f, NULL) > bytes) f.threads--;"]
+                if self.blocks
+                else []
+            ),
             f"    if (!has_room(workspace, bytes, {self.interface.name}_layout(&f, workspace)))"
             f" return {self.checks.codes.of(WORKSPACE)};",
             *saved_lines(self),
@@ -356,6 +367,7 @@ class EntryText:
         shapes += [x.shape for x in self.called.results.values()] if self.called else []
         shapes += [node.shape for node, home in self.plan.homes.items() if isinstance(home, Slot)]  # type: ignore[union-attr]
         shapes += [scan.carries[j].shape for scan, j, _ in self.spare]
+        shapes += [(x.rows, size) for x in self.blocks for _, size in x.own]
         shapes += [(K, N + 64) for K, N, _ in self.packed_sizes.values()]
         return [math.prod(x) for x in shapes]
 
@@ -369,6 +381,11 @@ class EntryText:
                     text = re.sub(rf"\b{name}\b", kernel.symbol(Symbol(symbol)), text)
                 most = f"larger({most}, {text})" if most else text
             lines.append(f"    f->scratch = taken(w, &at, {most});")
+        if self.blocks:
+            lines.append("    size_t blocks = 0;")
+            rooms = dict.fromkeys(x.room(kernel) for x in self.blocks)
+            lines += [f"    blocks = larger(blocks, {room});" for room in rooms]
+            lines.append("    f->blocks = taken(w, &at, blocks);")
         for name, (K, N, suffix) in self.packed_sizes.items():
             size = f"sizeof *f->{name} * packed_size{suffix}({kernel.size(K)}, {kernel.size(N)})"
             lines.append(f"    f->{name} = taken(w, &at, {size});")
@@ -461,7 +478,8 @@ class EntryText:
         for title, extent in self.before:
             kernel.line(f"parallel({title}, &f, {kernel.size(extent)}, 1);")
         pieces = kernel.size(math.prod(region.sizes))
-        kernel.line(f"parallel({name}, &f, {pieces}, {self.grain(region)});")
+        call = "parallel_on(f.threads, " if inner.blocks else "parallel("
+        kernel.line(f"{call}{name}, &f, {pieces}, {self.grain(region)});")
 
     def written_side(self, kernel: Kernel, product: GatheredText) -> str:
         """The name of the right side of a product that is a formula, written before the region runs."""

@@ -13,7 +13,7 @@ from dslc.backends.c.text import Names, Types, factor, number_text, size_text
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import based
-from dslc.schedule.plan import Row
+from dslc.schedule.plan import Block, Row
 from dslc.sizes import Polynomial, Size, Symbol
 from dslc.source import NOWHERE, Span
 
@@ -45,6 +45,8 @@ class Kernel:
     last: str = ""
     #: the number of parallel axes of the region that the function computes
     depth: int = 0
+    #: values of which the function has some rows at a time, and the names of their pointers
+    blocks: dict[ir.Node, str] = field(default_factory=dict)
     #: in a loop over the rows of several parallel axes: their indices, their sizes, and the number of the row
     rows: tuple[list[str], list[Size], str] | None = None
 
@@ -120,6 +122,9 @@ class Kernel:
             if self.in_row(node):
                 size = self.size(math.prod(node.shape[self.depth :]))  # type: ignore[union-attr]
                 self.head[name] = f"{self.entry.element_type(node)} {name}[{size}] __attribute__((aligned(64)));"
+                return name
+            if isinstance(self.entry.plan.homes.get(node), Block):
+                self.blocks[node] = name
                 return name
             text = self.entry.address(node, self)
             self.head[name] = f"{const}{self.entry.element_type(node)} *{name} = {text};"

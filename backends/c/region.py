@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dslc.backends.c.blocks import has_blocks, pointer_lines
 from dslc.backends.c.formula import Formula, vectorised
 from dslc.backends.c.gathered import GatheredText
 from dslc.backends.c.indices import LETTERS, index_names
@@ -43,13 +44,14 @@ class RegionText:
     def write(self) -> None:
         kernel, region = self.kernel, self.region
         groups = grouped(region.items)
-        several = len(groups) > 1 and self.depth > 0
+        several = (len(groups) > 1 or has_blocks(kernel.entry, region)) and self.depth > 0
         self.first, self.end = "begin", "end"
         if several:
             self.first, self.end = kernel.names.fresh("first"), kernel.names.fresh("stop")
             rows = kernel.entry.rows(region)
             kernel.open(f"for (long {self.first} = begin; {self.first} < end; {self.first} += {rows}) {{")
             kernel.line(f"const long {self.end} = {self.first} + {rows} < end ? {self.first} + {rows} : end;")
+        start = len(kernel.lines)
         for group in groups:
             if isinstance(group, Product):
                 ProductText(self, group).write()
@@ -59,6 +61,8 @@ class RegionText:
                 self.columns(group[0])
             else:
                 self.rows(group)
+        if kernel.blocks:
+            kernel.lines[start:start] = pointer_lines(kernel, region, self.first)
         if several:
             kernel.close()
 

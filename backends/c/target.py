@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from dslc.schedule.target import Target
 
-TARGET = Target(longest_row=4096, results=512, part=64)
+TARGET = Target(longest_row=4096, results=512, part=64, again=0.125)

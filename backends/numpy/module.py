@@ -21,7 +21,7 @@ from dslc.backends.numpy.weights import FILES, SAVE, SAVE_WITH_STATE, STORED
 
 from dslc.ir import nodes as ir
 from dslc.long_lines import folded_text
-from dslc.passes.recompute import recomputed
+from dslc.passes.recompute import recomputed, tiles_and_cheap
 from dslc.pipeline import Lowered
 from dslc.program import Entry, Program
 from dslc.quoting import docstring
@@ -72,7 +72,7 @@ def generate(program: Program, source: str, dtype: str = "f32") -> str:
 
 def lean(program: Lowered) -> Lowered:
     """The gradient of layers computes matrices of two long axes again (attention weights), as the forward pass does."""
-    roots = recomputed(list(program.outputs.values()), also_cheap=True)
+    roots = recomputed(list(program.outputs.values()), tiles_and_cheap)
     return replace(program, outputs=dict(zip(program.outputs, roots, strict=True)))
 
 

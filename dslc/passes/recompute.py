@@ -1,13 +1,14 @@
 """Long matrices are not saved for the reversed scan: it computes them again, a block at a time, from what is saved.
 
 A scan over layers stacks the values that its adjoint reads. Those that are tiles (attention weights, for example) are
-formulas of shorter values: the reversed scan reads these instead. Where memory counts more than a few passes over it
-(`also_cheap`), so are values that some additions and multiplications make of others that are saved.
+formulas of shorter values: the reversed scan reads these instead. A backend chooses what else is computed again: values
+that some additions and multiplications make of others that are saved, or whatever saves most memory
+(`dslc/schedule/again.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from dslc.ir import nodes as ir
@@ -72,16 +73,31 @@ def is_cheap(node: ir.Tensor, scan: ir.Scan, tiles: Collection[ir.Node]) -> bool
     )
 
 
+#: which values of all nodes of a program are computed again
+Chosen = Callable[[Sequence[ir.Node]], set[ir.Node]]
+
+
+def tiles(order: Sequence[ir.Node]) -> set[ir.Node]:
+    """Long matrices alone."""
+    return set(candidates(order))
+
+
+def tiles_and_cheap(order: Sequence[ir.Node]) -> set[ir.Node]:
+    """Long matrices, and what a few operations give."""
+    found = tiles(order)
+    for scan in order:
+        if isinstance(scan, ir.Scan) and scan.kind == "layers":
+            for result in scan.results:
+                if is_cheap(result, scan, found):
+                    found.add(result)
+    return found
+
+
 class Recomputed(Transform):
-    def __init__(self, outputs: Outputs, also_cheap: bool = False) -> None:
+    def __init__(self, outputs: Outputs, chosen: Chosen) -> None:
         super().__init__()
         order = everything(outputs)
-        tiles: set[ir.Node] = set(candidates(order))
-        layers = [x for x in order if isinstance(x, ir.Scan) and x.kind == "layers"]
-        for scan in layers if also_cheap else ():
-            for result in scan.results:
-                if is_cheap(result, scan, tiles):
-                    tiles.add(result)
+        tiles = chosen(order)
         scans = [x for x in order if isinstance(x, ir.Scan) and any(r in tiles for r in x.results)]
         self.plans = {x: Plan(x, tiles) for x in scans}
         self.again: dict[tuple[ir.Node, ir.Step], ir.Tensor] = {}
@@ -149,12 +165,12 @@ class Recomputed(Transform):
         return made
 
 
-def recompute(outputs: Outputs, also_cheap: bool = False) -> dict[str, ir.Tensor]:
-    """The same results; `also_cheap`: what a few operations give is not saved, either."""
-    pass_ = Recomputed(outputs, also_cheap)
+def recompute(outputs: Outputs, chosen: Chosen = tiles) -> dict[str, ir.Tensor]:
+    """The same results, where what is chosen is computed again."""
+    pass_ = Recomputed(outputs, chosen)
     return drop_unread(pass_.outputs(outputs)) if pass_.plans else dict(outputs)
 
 
-def recomputed(roots: list[ir.Tensor], also_cheap: bool = False) -> list[ir.Tensor]:
+def recomputed(roots: list[ir.Tensor], chosen: Chosen) -> list[ir.Tensor]:
     """The same for results without names."""
-    return list(recompute({str(k): x for k, x in enumerate(roots)}, also_cheap).values())
+    return list(recompute({str(k): x for k, x in enumerate(roots)}, chosen).values())

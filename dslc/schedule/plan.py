@@ -75,13 +75,18 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Block:
+    """A scratch buffer for the rows of a region that a thread is at work on: its next rows take it over."""
+
+
+@dataclass(frozen=True)
 class Kept:
     """Memory of the caller that keeps what a step of a sequence puts into it, by the name of the entry."""
 
     name: str
 
 
-Home = Result | Slot | Entry | Stacked | Carry | Row | Kept
+Home = Result | Slot | Entry | Stacked | Carry | Row | Block | Kept
 
 
 @dataclass(eq=False)
@@ -274,8 +279,8 @@ def _homes(planner: Planner, steps: list[Step], loops: tuple[Loop, ...]) -> None
                 outside: set[ir.Node] = {x for x in step.nodes if readers.get(x, set()) - {step}}
                 local = in_rows(step) - outside
                 for node in stored(step, outside):
-                    if node in local and node not in planner.plan.homes:
-                        planner.plan.homes[node] = Row()
+                    if step.depth and node not in outside and node not in planner.plan.homes:
+                        planner.plan.homes[node] = Row() if node in local else Block()
                     else:
                         _computed(planner, node, now, loops)
             case Call():

@@ -20,12 +20,12 @@ from dslc.passes.merge_scans import merge_read
 from dslc.passes.narrow import HALVES, narrowed
 from dslc.passes.normal import use_normal
 from dslc.passes.picks import of_rows, picked
-from dslc.passes.recompute import recompute
 from dslc.passes.sink import sunk
 from dslc.passes.tiles import streamed
 from dslc.passes.transform import Outputs, Pass, Stages, run_passes
 from dslc.passes.unrounded import unrounded
 from dslc.schedule import group, kernels
+from dslc.schedule.again import recomputed
 from dslc.schedule.form import Step
 from dslc.schedule.parts import in_parts
 from dslc.schedule.picked import as_selects
@@ -60,7 +60,7 @@ PASSES: tuple[tuple[str, Pass | Asking, Sequence[str]], ...] = (
     ("order axes", ordered, (TILES,)),
     ("contract", contracted, BOTH),
     ("exchange sums", exchanged, BOTH),
-    ("recompute", recompute, BOTH),
+    ("recompute", Asking(recomputed), BOTH),
     ("sink sums", sunk, BOTH),
     ("join scans again", merge_read, BOTH),
     ("pick entries", picked, (TILES,)),

@@ -216,6 +216,8 @@ def slots(
                 end = f"in its place of {label(part)}"
             case Row():
                 end = "a row in a scratch buffer"
+            case Block():
+                end = "some rows at a time, in a scratch buffer of each thread"
             case Carry(scan=scan):
                 end = f"carried on by the loop over {show(scan.length)}"
             case _:

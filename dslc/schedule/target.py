@@ -28,6 +28,8 @@ class Target:
     results: int = 0
     #: a part of a sum of fewer entries is not worth it
     part: int = 0
+    #: the share of the operations of a step that may be spent to compute values again which are not kept
+    again: float = 0.0
 
     def holds(self, sizes: Sequence[Size]) -> bool:
         """Is a row of these sizes held as a whole? One of unknown length is not."""

@@ -12,7 +12,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.rewrite import plain_variable
 from dslc.schedule.buffers import made, over
 from dslc.schedule.form import AddUp, Call, Kernel, Loop, Pass, Recurrence, Region, Step, based, reads_of, resolved
-from dslc.schedule.plan import Carry, Entry, Plan, Result, Row, Slot, Stacked
+from dslc.schedule.plan import Block, Carry, Entry, Plan, Result, Row, Slot, Stacked
 from dslc.schedule.split import part_of, placed
 
 
@@ -191,8 +191,8 @@ class Run:
                 return [slot]
             case Stacked(part):
                 return self.read(part, reader)
-            case Row():
-                raise Unsound(f"{reader} reads {show(node)}, of which only its own region has a row")
+            case Row() | Block():
+                raise Unsound(f"{reader} reads {show(node)}, of which only its own region has some rows")
         return []
 
     def carried(self, key: tuple[ir.Scan, int], reader: str) -> list[int]:

@@ -24,6 +24,13 @@ static struct {
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .opened = PTHREAD_COND_INITIALIZER, .finished = PTHREAD_COND_INITIALIZER};
 #endif
 
+// The number of this thread among those of a loop: that of whoever begins the loop is 0.
+#ifndef NO_THREADS
+static _Thread_local long thread_number;
+#else
+enum { thread_number = 0 };
+#endif
+
 // Set how many threads a loop may use; 0: DSLC_THREADS from the environment, or the processors this process may use.
 #ifndef NO_THREADS
 static void threads(int n) {
@@ -39,6 +46,16 @@ static void threads(int n) {
 #else
 static void threads(int n) { (void)n; }
 #endif
+
+// How many threads a loop may use.
+static long most_threads(void) {
+#ifndef NO_THREADS
+    if (!atomic_load(&pool.wanted)) threads(0);
+    return atomic_load(&pool.wanted);
+#else
+    return 1;
+#endif
+}
 
 // After a fork the child has none of the threads.
 #ifndef NO_THREADS
@@ -92,6 +109,7 @@ static void pool_work(int me) {
 static void *pool_worker(void *number) {
     int me = (int)(intptr_t)number;
     unsigned last = 0;
+    thread_number = me;
     for (;;) {
         unsigned phase = atomic_load(&pool.phase);
         while (!(phase & 1) || phase == last) {
@@ -149,12 +167,13 @@ static void pool_start(void) {
 }
 #endif
 
-// Run f on chunks of 0..n-1, each beginning at a multiple of grain. Where the pool is in use, the caller runs them all.
-static void parallel(void (*f)(void *context, long begin, long end), void *context, long n, long grain) {
+// Run f on chunks of 0..n-1, each beginning at a multiple of grain, by so many threads at most. Where the pool is in
+// use, the caller runs them all.
+static void parallel_on(long most, void (*f)(void *context, long begin, long end), void *context, long n, long grain) {
 #ifndef NO_THREADS
-    if (!atomic_load(&pool.wanted)) threads(0);
-    long grains = n / grain + (n % grain != 0);
-    int team = (int)(atomic_load(&pool.wanted) < grains ? atomic_load(&pool.wanted) : grains);
+    long grains = n / grain + (n % grain != 0), wanted = most_threads();
+    if (wanted < most) most = wanted;
+    int team = (int)(most < grains ? most : grains);
     if (team > 1 && !atomic_exchange(&pool.busy, 1)) {
         if ((pool.team = team) > pool.started + 1) pool_start();
         pool.f = f, pool.context = context, pool.n = n, pool.grain = grain;
@@ -177,6 +196,11 @@ static void parallel(void (*f)(void *context, long begin, long end), void *conte
         return;
     }
 #endif
-    (void)grain;
+    (void)grain, (void)most;
     if (n > 0) f(context, 0, n);
+}
+
+// The same by as many threads as a loop may use.
+static void parallel(void (*f)(void *context, long begin, long end), void *context, long n, long grain) {
+    parallel_on(most_threads(), f, context, n, grain);
 }
