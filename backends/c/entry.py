@@ -13,7 +13,7 @@ from dslc.backends.c.checks import WORKSPACE, Checks
 from dslc.backends.c.gathered import GatheredText
 from dslc.backends.c.interface import Entry, Field
 from dslc.backends.c.kernel import Kernel
-from dslc.backends.c.packing import Pack, pack_before
+from dslc.backends.c.packing import Pack, loops_left, pack_before
 from dslc.backends.c.region import COLUMNS, PRODUCT_ROWS, WORTH, region_lines
 from dslc.backends.c.saved import saved_lines, saved_text
 from dslc.backends.c.text import Names, Types, broken, c_type
@@ -112,9 +112,12 @@ class EntryText:
     #: the loops around what is written, outer first, and the lines that stand before each of them
     around: list[tuple[ir.Scan, list[str]]] = field(default_factory=list)
     packed_sizes: dict[str, tuple[Size, Size, str]] = field(default_factory=dict)
+    #: those of them, and of the sides below, that are gone when the region ends which they are written for
+    passing: list[list[str]] = field(default_factory=list)
     #: sides of products that are written before a region runs: their sizes, and the functions that write them
     matrices: dict[str, tuple[Size, ...]] = field(default_factory=dict)
     before: list[tuple[str, Size]] = field(default_factory=list)
+    written_sides: list[str] = field(default_factory=list)
     #: bytes that calls work in, and the functions whose sizes these are
     scratch: list[tuple[str, Kernel]] = field(default_factory=list)
     #: buffers for values of which each thread has some rows, region by region
@@ -386,11 +389,21 @@ class EntryText:
             rooms = dict.fromkeys(x.room(kernel) for x in self.blocks)
             lines += [f"    blocks = larger(blocks, {room});" for room in rooms]
             lines.append("    f->blocks = taken(w, &at, blocks);")
+        written = {}
         for name, (K, N, suffix) in self.packed_sizes.items():
             size = f"sizeof *f->{name} * packed_size{suffix}({kernel.size(K)}, {kernel.size(N)})"
-            lines.append(f"    f->{name} = taken(w, &at, {size});")
+            written[name] = f"    f->{name} = taken(w, &at, {size});"
         for name, shape in self.matrices.items():
-            lines.append(f"    f->{name} = taken(w, &at, sizeof *f->{name} * ({kernel.size(math.prod(shape))}));")
+            written[name] = f"    f->{name} = taken(w, &at, sizeof *f->{name} * ({kernel.size(math.prod(shape))}));"
+        passing = {name for names in self.passing for name in names}
+        lines += [line for name, line in written.items() if name not in passing]
+        if self.passing:
+            lines.append("    const size_t shared = at;")
+            lines.append("    size_t most = at;")
+        for names in self.passing:
+            lines += ["    at = shared;", *(written[name] for name in names), "    most = larger(most, at);"]
+        if self.passing:
+            lines.append("    at = most;")
         owners: dict[int, list[str]] = {}
         sizes: dict[int, list[str]] = {}
         for node, home in self.plan.homes.items():
@@ -457,7 +470,7 @@ class EntryText:
                 self.ended += 1
 
     def region(self, kernel: Kernel, region: Region) -> None:
-        self.packs, self.before = [], []
+        self.packs, self.before, self.written_sides = [], [], []
         named = [x for x in region.nodes if x.name and x in self.plan.homes] or region.nodes
         wish = f"{self.interface.name}_{self.wish(named[-1])}"
         name = self.names.fresh(wish)
@@ -473,6 +486,9 @@ class EntryText:
         if not region.depth:
             kernel.line(f"{name}(&f, 0, 1);")
             return
+        passing = [x.name for x in self.packs if not loops_left(self, x.matrix)]
+        if names := [*passing, *self.written_sides]:
+            self.passing.append(names)
         if self.packs:
             pack_before(self, kernel)
         for title, extent in self.before:
@@ -490,6 +506,7 @@ class EntryText:
         self.fields[name] = f"{ctype} *"
         sizes = [product.sizes[v] for v in product.product.inner] + list(node.shape[product.product.rows + 1 :])
         self.matrices[name] = tuple(sizes)
+        self.written_sides.append(name)
         inner = Kernel(self, self.names.inner())
         target = inner.names.fresh(name)
         inner.head[target] = f"{ctype} *{target} = f->{name};"

@@ -8,6 +8,7 @@ from dslc.ir import nodes as ir
 from dslc.schedule.form import Item, Pass, Region, Step, aligned, based, resolved
 from dslc.schedule.grouping import Grouping
 from dslc.schedule.products import product_of, stride
+from dslc.schedule.together import together
 
 
 def scheduled(roots: Sequence[ir.Tensor]) -> list[Step]:
@@ -63,6 +64,7 @@ class Regions(Grouping):
         self.step(node, Region(node.shape[: most_axes(node)], [node]))
 
     def finish(self, results: set[ir.Node]) -> None:
+        together(self.steps)
         for step in self.steps:
             if isinstance(step, Region):
                 while step.depth > 1 and all(x.op is None and len(x.shape) == step.depth for x in step.nodes):
