@@ -1,4 +1,4 @@
-"""Values of which each thread has some rows at a time, as C text: their buffers in the workspace, and pointers to them."""
+"""Values of which each thread has some rows at a time, as C text: their buffers in the workspace, their pointers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """What the steps of a schedule cost: operations, bytes moved, and the bytes of the workspace.
 
-The workspace has slots for values, and matrices that products read in another order or that are sides of products.
+The workspace has slots for values, matrices that products read in another order or that are sides of products, and
+buffers for each thread, for values of a region of which it has some rows at a time.
 A region reads each element that it needs of what is computed outside of it once, and writes what has a home in memory:
 what its members read of each other stays in registers and in the cache.
 """
@@ -21,10 +22,13 @@ from dslc.ir.naming import name_lines, name_of
 from dslc.pipeline import GRADIENT
 from dslc.program import Entry
 from dslc.schedule.form import Call, Loop, Region, Step, based
-from dslc.schedule.plan import Plan, Row, planned
+from dslc.schedule.plan import Block, Plan, Row, planned
 from dslc.schedule.prepare import prepared, scheduled
 from dslc.schedule.show import bytes_of, label, operation, places
 from dslc.sizes import Size, extreme
+
+#: the bytes of a number in a buffer
+WIDTHS = {"float": 4, "double": 8, "int64_t": 8, "int32_t": 4, "uint8_t": 1}
 
 
 @dataclass(frozen=True)
@@ -39,18 +43,28 @@ class StepCost:
     cost: Cost
 
 
-def entry_costs(entry: Entry, dtype: str, sizes: Mapping[str, int]) -> tuple[list[StepCost], Size, Size]:
-    """A row for each region and call of an entry, in order, the bytes of slots, and those of packed matrices."""
+@dataclass(frozen=True)
+class Workspace:
+    """The bytes that a function works in: slots, packed matrices, and the buffers of each thread."""
+
+    slots: Size
+    packed: Size
+    thread: Size
+
+
+def entry_costs(entry: Entry, dtype: str, sizes: Mapping[str, int]) -> tuple[list[StepCost], Workspace]:
+    """A row for each region and call of an entry, in order, and its workspace."""
     made = FileText("cost", Types(dtype))
     made.entry("cost", entry)
-    packed = packed_bytes(made, sizes)
+    packed, thread = packed_bytes(made, sizes), thread_bytes(made, sizes)
     with entry.open() as lowered:
         results = prepared(lowered.outputs, TARGET)
         name_lines([*results.values()])
         steps = scheduled([*results.values()], TARGET)
         layers = {GRADIENT + q: len(loops) for q, loops in lowered.unit.layers.items()}
         plan = planned(steps, results, apart=layers)
-        return [*rows(steps, plan, Counter(BYTES[dtype]))], workspace(plan, dtype, sizes), packed
+        room = Workspace(slot_bytes(plan, dtype, sizes), packed, thread)
+        return [*rows(steps, plan, Counter(BYTES[dtype]))], room
 
 
 def rows(steps: Sequence[Step], plan: Plan, counter: Counter) -> Iterator[StepCost]:
@@ -86,11 +100,11 @@ def region_cost(region: Region, plan: Plan, counter: Counter) -> Cost:
 
 
 def in_memory(node: ir.Node, plan: Plan) -> bool:
-    """Is a value written to memory that others read, and not to a row that stays in the cache?"""
-    return not isinstance(plan.homes.get(node, Row()), Row)
+    """Is a value written to memory that others read, and not to some rows that stay in the cache?"""
+    return not isinstance(plan.homes.get(node, Row()), Row | Block)
 
 
-def workspace(plan: Plan, dtype: str, sizes: Mapping[str, int]) -> Size:
+def slot_bytes(plan: Plan, dtype: str, sizes: Mapping[str, int]) -> Size:
     """The bytes of all slots: each as large as the largest of the values that share it."""
     total: Size = 0
     for values in plan.slots:
@@ -100,11 +114,26 @@ def workspace(plan: Plan, dtype: str, sizes: Mapping[str, int]) -> Size:
 
 
 def packed_bytes(made: FileText, sizes: Mapping[str, int]) -> Size:
-    """The bytes of matrices that are written for products, without what fills up their last vectors."""
+    """The bytes of matrices that are written for products, without what fills up their last vectors.
+
+    Those that are gone when a region ends share their memory with those of other regions.
+    """
+    text = made.last
+    assert text is not None
+    own: dict[str, Size] = {}
+    for name, (K, N, suffix) in text.packed_sizes.items():
+        own[name] = settle(K * N, sizes) * BYTES[suffix[1:]]
+    for name, shape in text.matrices.items():
+        own[name] = settle(math.prod(shape), sizes) * BYTES[made.types.precision]
+    passing = {name for names in text.passing for name in names}
+    groups = [sum((own[name] for name in names), 0) for names in text.passing]
+    return sum((own[name] for name in own if name not in passing), extreme("max", groups) if groups else 0)
+
+
+def thread_bytes(made: FileText, sizes: Mapping[str, int]) -> Size:
+    """The bytes of the largest buffers that a thread has for values of one region."""
     assert made.last is not None
-    total: Size = 0
-    for K, N, suffix in made.last.packed_sizes.values():
-        total += settle(K * N, sizes) * BYTES[suffix[1:]]
-    for shape in made.last.matrices.values():
-        total += settle(math.prod(shape), sizes) * BYTES[made.types.precision]
-    return total
+    found: list[Size] = []
+    for blocks in made.last.blocks:
+        found.append(sum((WIDTHS[kind] * blocks.rows * settle(size, sizes) for kind, size in blocks.own), 0))
+    return extreme("max", found) if found else 0

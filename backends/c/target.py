@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from dslc.schedule.target import Target
+from dslc.schedule.target import Memory, Target
 
-TARGET = Target(longest_row=4096, results=512, part=64, again=0.125)
+TARGET = Target(longest_row=4096, results=512, part=64, memory=Memory(worth=64, share=0.2))

@@ -72,9 +72,10 @@ def cost(
     "field" and "step".
 
     With -b c, a row is a region or a call of the schedule, and "runs" how often it runs; "workspace" are the bytes
-    that a function works in, "packed" those of them for matrices that products read in another order. --measure runs
-    the function on random data, a second long, and adds "time", the least of its calls, and operations and bytes as
-    shares of what this machine was found to do in that time: products in registers, a copy of 64 MB, on all threads.
+    that a function works in, "packed" those of them for matrices that products read in another order, "thread" those
+    that it needs beside for each thread. --measure runs the function on random data, a second long, and adds "time",
+    the least of its calls, and operations and bytes as shares of what this machine was found to do in that time:
+    products in registers, a copy of 64 MB, on all threads.
     With --json: "seconds", "of_arithmetic" and "of_memory" of each row, and "limits", by the second.
     """
     import json

@@ -50,7 +50,7 @@ def schedule_report(
     known = open_sizes(unit)
     refuse_unknown(sizes, known)
     function = "forward" if program.gradient is None else "loss_grad_metrics"
-    rows, slots, packed = entry_costs(entry, dtype, sizes)
+    rows, room = entry_costs(entry, dtype, sizes)
     steps = [
         {"function": function, "step": row.number, "name": row.name, "kind": row.kind, "lines": list(row.lines),
          **counts(row.runs, row.cost, sizes)}
@@ -74,7 +74,14 @@ def schedule_report(
         "sizes": open_,
         "steps": steps,
         **limits,
-        "total": {function: {**total, "workspace": plain(slots + packed), "packed": plain(packed)}},
+        "total": {
+            function: {
+                **total,
+                "workspace": plain(room.slots + room.packed),
+                "packed": plain(room.packed),
+                "thread": plain(room.thread),
+            }
+        },
     }
 
 
@@ -107,7 +114,8 @@ def show_schedule(report: dict[str, Any]) -> None:
     console.print(table)
     for function, total in report["total"].items():
         packed = f", {cell(total['packed'])} of them for packed matrices" if total["packed"] else ""
-        click.echo(f"{function}: {cell(total['workspace'])} bytes of workspace{packed}")
+        thread = f", and {cell(total['thread'])} for each thread" if total["thread"] else ""
+        click.echo(f"{function}: {cell(total['workspace'])} bytes of workspace{packed}{thread}")
     if "limits" in report:
         tell_limits(report["limits"])
     show_parameters(report)

@@ -21,7 +21,7 @@ from dslc.passes.sides import is_contraction
 from dslc.passes.tiles import candidates
 from dslc.passes.transform import Outputs
 from dslc.schedule.plan import BYTES
-from dslc.schedule.target import Target
+from dslc.schedule.target import Memory, Target
 from dslc.sizes import about
 
 #: the gradient of a layer takes about twice the operations of the layer
@@ -29,24 +29,20 @@ STEP = 3
 #: operations that a costly function counts as
 COSTS = 32
 NEVER = float("inf")
-#: so many operations of a formula are worth a byte
-WORTH = 64
 #: the share of its own bytes that a product costs beside its operations, so that none is computed again for nothing
 LEAST = 0.01
 
 
 def recomputed(outputs: Outputs, target: Target) -> dict[str, ir.Tensor]:
     """The same results, where the gradients of loops compute again what the target would not keep."""
-    if not target.again:
-        return recompute(outputs)
-    return recompute(outputs, lambda order: computed_again(order, target.again))
+    memory = target.memory
+    return recompute(outputs) if memory is None else recompute(outputs, lambda order: computed_again(order, memory))
 
 
-def computed_again(order: Sequence[ir.Node], share: float) -> set[ir.Node]:
+def computed_again(order: Sequence[ir.Node], memory: Memory) -> set[ir.Node]:
     """The values of loops that their gradients compute again; `order` are all nodes of a program.
 
-    `share` is how many operations of a step may be spent on that. Tiles, as attention weights, are never kept: they
-    grow with the square of a length.
+    Tiles, as attention weights, are never kept: they grow with the square of a length.
     """
     tiles: set[ir.Node] = set(candidates(order))
     compared = set().union(*(extremes(node) for node in order))
@@ -54,7 +50,7 @@ def computed_again(order: Sequence[ir.Node], share: float) -> set[ir.Node]:
     read = _reads_of_stacks(order)
     for scan in order:
         if isinstance(scan, ir.Scan) and scan.kind == "layers" and read.get(scan):
-            found |= Layer(scan, tiles, compared, read[scan]).again(share)
+            found |= Layer(scan, tiles, compared, read[scan], memory).again()
     return found
 
 
@@ -93,20 +89,23 @@ class Layer:
     compared: Collection[ir.Node]
     #: its results that are read, and whether only a step at a time
     read: dict[ir.Tensor, bool]
+    memory: Memory
 
     def __post_init__(self) -> None:
         self.inner = [x for x in ir.inside(self.scan)[0] if not _is_there(x)]
         self.wanted = [x for x, by_step in self.read.items() if by_step and x in set(self.inner)]
+        #: what is kept anyway
+        self.stacked: set[ir.Node] = {x for x, by_step in self.read.items() if not by_step}
 
-    def again(self, share: float) -> set[ir.Node]:
+    def again(self) -> set[ir.Node]:
         """What the gradient computes again."""
         free = [x for x in self.inner if x not in self.tiles and self.may_be_again(x)]
         formulas = {x for x in free if not is_contraction(x)}  # type: ignore[arg-type]
-        products = sorted((x for x in free if x not in formulas), key=lambda x: _operations(x) / _bytes(x))
-        most = share * STEP * sum(map(_operations, self.inner))
+        products = _most_worth_first(x for x in free if x not in formulas)
+        most = self.memory.share * STEP * sum(map(_operations, self.inner))
         allowed: set[ir.Node] = set()
         found = self.cut(allowed)
-        for more in (formulas, *({x} for x in _largest_first(products))):
+        for more in (formulas, *({x} for x in products)):
             new = self.cut(allowed | more)
             if sum(_operations(x) for x in new if x not in self.tiles) <= most:
                 allowed, found = allowed | more, new
@@ -122,7 +121,13 @@ class Layer:
 
     def price(self, node: ir.Node) -> float:
         """What it costs to compute a value again, in bytes."""
-        return LEAST * _bytes(node) if is_contraction(node) else _operations(node) / WORTH  # type: ignore[arg-type]
+        return LEAST * _bytes(node) if is_contraction(node) else _operations(node) / self.memory.worth  # type: ignore[arg-type]
+
+    def room(self, node: ir.Node) -> float:
+        """What it costs to keep a value."""
+        if node in self.stacked:
+            return 0.0
+        return NEVER if node in self.tiles else _bytes(node)
 
     def cut(self, allowed: Collection[ir.Node]) -> set[ir.Node]:
         """What is computed again, where that may be the tiles and what is allowed."""
@@ -130,8 +135,7 @@ class Layer:
         for node in self.inner:
             again = 0.0 if node in self.tiles else self.price(node) if node in allowed else NEVER
             network.pipe("source", ("value", node), again)
-            kept = 0.0 if self.read.get(node) is False else NEVER if node in self.tiles else _bytes(node)  # type: ignore[call-overload]
-            network.pipe(("value", node), ("there", node), kept)
+            network.pipe(("value", node), ("there", node), self.room(node))
             for a in ir.arguments(node):
                 if a in network.values:
                     network.pipe(("there", a), ("value", node), NEVER)
@@ -178,8 +182,8 @@ class Network:
                 left[b][a] += most
 
 
-def _largest_first(products: Iterable[ir.Node]) -> list[ir.Node]:
-    """Products in order; of those that save alike the largest first."""
+def _most_worth_first(products: Iterable[ir.Node]) -> list[ir.Node]:
+    """Products that save most bytes for an operation first; of those that save alike the largest."""
     return sorted(products, key=lambda x: (round(_operations(x) / _bytes(x), 3), -_bytes(x)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dslc.ir import nodes as ir
+from dslc.schedule.early import early_reductions
 from dslc.schedule.form import Item, Pass, Region, Step, aligned, based, resolved
 from dslc.schedule.grouping import Grouping
 from dslc.schedule.products import product_of, stride
@@ -43,7 +44,7 @@ class Regions(Grouping):
         self.wanted = wanted
 
     def ordered(self, order: Sequence[ir.Node]) -> Iterable[ir.Node]:
-        return (node for node in order if node in self.wanted)
+        return (node for node in early_reductions(order) if node in self.wanted)
 
     def inside(self) -> Regions:
         return Regions(self.wanted)

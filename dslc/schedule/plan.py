@@ -24,6 +24,7 @@ from dslc.schedule.form import (
     resolved,
 )  # fmt: skip
 from dslc.schedule.group import is_here
+from dslc.schedule.in_place import overwritten
 from dslc.schedule.lives import Lives
 from dslc.sizes import Size, about, at_most
 
@@ -143,6 +144,8 @@ class Planner:
     lives: Lives = field(default_factory=Lives)
     parts: dict[ir.Node, dict[int, ir.Part]] = field(default_factory=dict)
     scans: dict[int, Loop] = field(default_factory=dict)
+    #: the regions that compute values which others read
+    regions: dict[ir.Node, Region] = field(default_factory=dict)
     #: shapes and dtypes of what has no node: copies of carried values
     kept: dict[object, tuple[Shape, str]] = field(default_factory=dict)
 
@@ -282,6 +285,7 @@ def _homes(planner: Planner, steps: list[Step], loops: tuple[Loop, ...]) -> None
                     if step.depth and node not in outside and node not in planner.plan.homes:
                         planner.plan.homes[node] = Row() if node in local else Block()
                     else:
+                        planner.regions[node] = step
                         _computed(planner, node, now, loops)
             case Call():
                 for value in _values(planner, step.node):
@@ -374,18 +378,23 @@ def _slots(planner: Planner) -> None:
     keys += list(planner.kept)  # type: ignore[arg-type]
     free: list[int] = []  # the moment from which on each slot is free
     sizes: list[float] = []
+    owners: list[object] = []  # whose value each slot holds
     for key in sorted(keys, key=lambda x: planner.lives.lives[x].first):
         life = planner.lives.lives[key]
         shape, dtype = planner.kept.get(key) or (key.shape, key.dtype)  # type: ignore[union-attr]
         size = BYTES.get(dtype, 4.0) * about(shape)
         fitting = [k for k, when in enumerate(free) if when < life.first]
+        if key in planner.regions:
+            over = overwritten(planner.regions[key], key)
+            fitting = [k for k, when in enumerate(free) if when == life.first and owners[k] in over] or fitting
         if fitting:
             slot = min(fitting, key=lambda k: (abs(sizes[k] - size), k))
-            free[slot], sizes[slot] = life.last, max(sizes[slot], size)
+            free[slot], sizes[slot], owners[slot] = life.last, max(sizes[slot], size), key
         else:
             slot = len(free)
             free.append(life.last)
             sizes.append(size)
+            owners.append(key)
             plan.slots.append([])
         plan.slots[slot].append(key if key not in planner.kept else (shape, dtype))
         if key in planner.kept:

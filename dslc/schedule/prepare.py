@@ -20,6 +20,7 @@ from dslc.passes.merge_scans import merge_read
 from dslc.passes.narrow import HALVES, narrowed
 from dslc.passes.normal import use_normal
 from dslc.passes.picks import of_rows, picked
+from dslc.passes.regroup import regrouped
 from dslc.passes.sink import sunk
 from dslc.passes.tiles import streamed
 from dslc.passes.transform import Outputs, Pass, Stages, run_passes
@@ -67,6 +68,7 @@ PASSES: tuple[tuple[str, Pass | Asking, Sequence[str]], ...] = (
     ("stream", streamed, (TILES,)),
     ("place constants again", normalised, (TILES,)),
     ("contract again", contracted, BOTH),
+    ("regroup", regrouped, (LOOPS,)),
     ("inline into kernels", inlined, BOTH),
     ("rows of losses", of_rows, (TILES,)),
     ("use the normal distribution", use_normal, (LOOPS,)),

@@ -27,7 +27,7 @@ from dslc.schedule.form import (
     resolved,
     walked,
 )  # fmt: skip
-from dslc.schedule.plan import BYTES, Carry, Entry, Plan, Result, Row, Schedule, Shape, Stacked
+from dslc.schedule.plan import BYTES, Block, Carry, Entry, Plan, Result, Row, Schedule, Shape, Stacked
 from dslc.sizes import Size, product, show
 from dslc.source import NOWHERE
 

@@ -28,9 +28,19 @@ class Target:
     results: int = 0
     #: a part of a sum of fewer entries is not worth it
     part: int = 0
-    #: the share of the operations of a step that may be spent to compute values again which are not kept
-    again: float = 0.0
+    #: what memory is worth; None: only long matrices are computed again for a gradient
+    memory: Memory | None = None
 
     def holds(self, sizes: Sequence[Size]) -> bool:
         """Is a row of these sizes held as a whole? One of unknown length is not."""
         return at_most(self.longest_row, sizes)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What memory is worth that a gradient needs from the forward pass, where it can compute values again."""
+
+    #: how many operations of formulas a byte is worth
+    worth: int
+    #: the largest share of the operations of a step that is computed again, products too
+    share: float

@@ -7,10 +7,8 @@ need be: along batches and heads, not along rows. The value is there for a piece
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dslc.ir import nodes as ir
-from dslc.schedule.form import Region, Step, all_reads, aligned, based, resolved
+from dslc.schedule.form import Region, Step, aligned, all_reads, based, nodes_of, resolved
 from dslc.schedule.products import product_of
 from dslc.sizes import about
 
@@ -22,29 +20,35 @@ def together(steps: list[Step]) -> None:
     """Merge such regions, from the last one on."""
     k = len(steps) - 1
     while k >= 0:
-        found = _reader(steps, k)
-        if found is not None and _merge(steps[k], steps[found]):
-            del steps[k]
-            k = found - 1  # where its readers are now: they may have others below
-        else:
-            k -= 1
+        found = next((j for j in range(k + 1, len(steps)) if _meet(steps, k, j)), None)
+        k = k - 1 if found is None else found - 1  # where its readers are now: they may have others below
 
 
-def _reader(steps: Sequence[Step], k: int) -> int | None:
-    """The first step that reads what a region computes."""
-    step = steps[k]
-    if not isinstance(step, Region):
-        return None
-    own: set[ir.Node] = {*step.nodes}
-    for j in range(k + 1, len(steps)):
-        if any(based(a) in own for a in all_reads(steps[j])):
-            return j
-    return None
+def _meet(steps: list[Step], k: int, j: int) -> bool:
+    """Merge the step k into the step j, with all steps between them that need it behind them."""
+    above, below = steps[k], steps[j]
+    if not isinstance(above, Region) or not isinstance(below, Region):
+        return False
+    late: list[Step] = [above]
+    for step in (*steps[k + 1 : j], below):
+        made = {x for other in late for x in nodes_of(other)}
+        if any(a in made or based(a) in made for a in all_reads(step)):
+            late.append(step)
+    if below not in late or any(_reads(below, x) for x in late[1:-1]) or not _merge(above, below):
+        return False
+    early = [x for x in steps[k:j] if x not in late]
+    steps[k : j + 1] = [*early, below, *late[1:-1]]
+    return True
 
 
-def _merge(above: Step, below: Step) -> bool:
+def _reads(step: Step, other: Step) -> bool:
+    made = {*nodes_of(other)}
+    return any(a in made or based(a) in made for a in all_reads(step))
+
+
+def _merge(above: Region, below: Region) -> bool:
     """Let the lower one of two regions compute what the upper one does, where that is legal and worth it."""
-    if not isinstance(above, Region) or not isinstance(below, Region) or not _reads_more(above, below):
+    if not _reads_more(above, below):
         return False
     most = min(above.depth, below.depth)
     for depth in (most, most - 1):

@@ -12,6 +12,7 @@ from dslc.ir import nodes as ir
 from dslc.ir.rewrite import plain_variable
 from dslc.schedule.buffers import made, over
 from dslc.schedule.form import AddUp, Call, Kernel, Loop, Pass, Recurrence, Region, Step, based, reads_of, resolved
+from dslc.schedule.in_place import overwritten
 from dslc.schedule.plan import Block, Carry, Entry, Plan, Result, Row, Slot, Stacked
 from dslc.schedule.split import part_of, placed
 
@@ -148,7 +149,8 @@ class Run:
 
     def together(self, step: Step, given: Sequence[ir.Node], written: Sequence[ir.Node], name: str) -> None:
         """What a step reads is there, and lies nowhere where the step writes."""
-        taken = {slot for x in given for slot in self.read(x, name)}
+        held = {slot: x for x in given for slot in self.read(x, name)}
+        taken = {*held}
         for x in written:
             home = self.plan.homes[x]
             if isinstance(home, Carry) and (home.scan, home.number) not in self.later:
@@ -162,9 +164,11 @@ class Run:
             elif isinstance(home, Stacked):
                 self.read(home.part, name)
             if slot is not None:
-                if slot in taken:
+                over = overwritten(step, x) if isinstance(step, Region) and isinstance(home, Slot) else []
+                if slot in taken and held.get(slot) not in over:
                     raise Unsound(f"{show(x)} is written to slot {slot}, which {name} needs for another value")
                 taken.add(slot)
+                held.pop(slot, None)
                 self.slots[slot] = owner
             self.there.add(x)
 

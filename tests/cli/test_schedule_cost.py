@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import timeit
 from pathlib import Path
 from typing import Any
@@ -30,14 +31,14 @@ def test_a_region_reads_what_is_outside_once_and_writes_what_has_memory(tmp_path
     (row,) = report(spec, "--set", "N=10")["steps"]
     assert (row["step"], row["kind"], row["runs"]) == ("0", "region", 1)
     assert row["read"] == 4 * (10 * 64 + 64 * 32 + 32)
-    assert row["written"] == 4 * 10 * 32 * 2  # the product, and the result
+    assert row["written"] == 4 * 10 * 32  # the result: rows of the product are in a buffer
     assert 10 * 32 * 2 * 64 <= row["operations"] <= 10 * 32 * (2 * 64 + 2)
     assert row["lines"] == ["dense.dsl:8", "product.dsl:2"]
 
 
 def test_sizes_that_are_open_stay_symbols_and_all_is_counted_in_the_total() -> None:
     found = report(SPECS / "mlp/mlp.dsl")
-    assert found["sizes"] == ["N"] and found["total"]["loss_grad_metrics"]["workspace"] == "5256*N + 168960"
+    assert found["sizes"] == ["N"] and found["total"]["loss_grad_metrics"]["workspace"] == "2144*N + 168960"
     found = report(SPECS / "mlp/mlp.dsl", "--set", "N=64")
     for column in ("operations", "read", "written", "runs"):
         assert found["total"]["loss_grad_metrics"][column] == sum(row[column] for row in found["steps"])
@@ -59,8 +60,10 @@ def test_the_workspace_of_a_module_has_room_for_all_of_it(name: str, sizes: dict
     fields = len(function.pack.__self__.format) - 1
     given = [*sizes.values()]
     found = function.room(function.pack(*given, *[0] * (fields - len(given))))
-    # each slot begins at a multiple of 64 bytes; what fills up vectors comes on top
-    assert total["workspace"] <= found <= 1.02 * total["workspace"] + 4096
+    # each slot begins at a multiple of 64 bytes; what fills up vectors comes on top; few rows do not need all threads
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    assert total["workspace"] <= found <= 1.02 * (total["workspace"] + threads * total["thread"]) + 4096
+    assert total["thread"] > 0 or name == "recurrent/lstm"
     assert 0 < total["packed"] < total["workspace"]
 
 
