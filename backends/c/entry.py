@@ -486,7 +486,7 @@ class EntryText:
         if not region.depth:
             kernel.line(f"{name}(&f, 0, 1);")
             return
-        passing = [x.name for x in self.packs if not loops_left(self, x.matrix)]
+        passing = [x.name for x in self.packs if not loops_left(self, x.product.right)]
         if names := [*passing, *self.written_sides]:
             self.passing.append(names)
         if self.packs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from dslc.backends.c.module import prepared
+from dslc.backends.c.target import TARGET
 
 from dslc import pipeline
 from dslc.compiler import choose
@@ -15,9 +15,9 @@ from dslc.ir.naming import name_of
 from dslc.passes.transform import everything
 from dslc.schedule.again import Network, computed_again
 from dslc.schedule.form import Loop, Region, Step, walked
-from dslc.schedule.group import scheduled
 from dslc.schedule.in_place import overwritten
 from dslc.schedule.plan import Block, Plan, Slot, planned
+from dslc.schedule.prepare import prepared, scheduled
 from dslc.schedule.target import Memory
 from dslc.schedule.verify import Unsound, verify
 
@@ -33,8 +33,8 @@ def training_of(path: str) -> pipeline.Lowered:
 
 
 def schedule_of(path: str) -> tuple[list[Step], Plan]:
-    results = prepared(training_of(path).outputs)
-    steps = scheduled([*results.values()])
+    results = prepared(training_of(path).outputs, TARGET)
+    steps = scheduled([*results.values()], TARGET)
     return steps, planned(steps, results)
 
 
