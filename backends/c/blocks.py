@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from dslc.backends.c.kernel import Kernel
 
 
+#: bytes between buffers, so that rows of the same number do not fall onto each other in a cache
+APART = 320
+
+
 @dataclass(frozen=True)
 class Blocks:
     """The buffers of a region: how many rows they have, and the sizes of a row of each, with its type."""
@@ -29,8 +33,13 @@ class Blocks:
     grain: int
 
     def bytes(self, kernel: Kernel) -> list[str]:
-        """What each buffer takes."""
-        return [f"sizeof({ctype}) * ({self.rows} * {factor(kernel.size(size))})" for ctype, size in self.own]
+        """What each buffer takes, which has no more rows than the region."""
+        rows = str(self.rows)
+        if self.rows > 1 and not isinstance(self.pieces, int):
+            rows = f"min_size({self.rows}, {kernel.size(self.pieces)})"
+        elif isinstance(self.pieces, int):
+            rows = str(min(self.rows, self.pieces))
+        return [f"sizeof({ctype}) * ({rows} * {factor(kernel.size(size))}) + {APART}" for ctype, size in self.own]
 
     def each(self, kernel: Kernel) -> str:
         """What they take together for one thread."""

@@ -135,5 +135,6 @@ def thread_bytes(made: FileText, sizes: Mapping[str, int]) -> Size:
     assert made.last is not None
     found: list[Size] = []
     for blocks in made.last.blocks:
-        found.append(sum((WIDTHS[kind] * blocks.rows * settle(size, sizes) for kind, size in blocks.own), 0))
+        rows = extreme("min", [blocks.rows, settle(blocks.pieces, sizes)])
+        found.append(sum((WIDTHS[kind] * rows * settle(size, sizes) for kind, size in blocks.own), 0))
     return extreme("max", found) if found else 0
