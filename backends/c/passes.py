@@ -142,7 +142,8 @@ class PassText:
                 kernel.open(f"for (long {name} = 0; {name} < {kernel.size(size)}; {name}++) {{")
                 for line in lines[k + 1]:
                     kernel.line(line)
-            sides.loops(names[self.depth + count - 1], p.extra[-1], inner)
+            last = self.depth + count - 1
+            sides.loops(names[last], p.extra[-1], self.region.bound(last, p.extra[-1], names, p), inner)
             for _ in p.extra[:-1]:
                 kernel.close()
             for line in sides.end():
@@ -154,7 +155,8 @@ class PassText:
                 if k == count - 1 and simd:
                     text = "".join(f" reduction({op} : {', '.join(x)})" for op, x in clauses.items())
                     kernel.line(f"#pragma omp simd{text}")
-                kernel.open(f"for (long {name} = 0; {name} < {kernel.size(size)}; {name}++) {{")
+                bound = self.region.bound(self.depth + k, size, names, p)
+                kernel.open(f"for (long {name} = 0; {name} < {bound}; {name}++) {{")
                 for line in lines[k + 1]:
                     kernel.line(line)
             for _ in p.extra:
@@ -217,7 +219,8 @@ class PassText:
             name = names[order[k]]
             if pragma:
                 kernel.line(pragma)
-            kernel.open(f"for (long {name} = 0; {name} < {kernel.size(sizes[order[k]])}; {name}++) {{")
+            bound = self.region.bound(order[k], sizes[order[k]], names, self.p)
+            kernel.open(f"for (long {name} = 0; {name} < {bound}; {name}++) {{")
             opened += 1
             for line in lines[k + 1]:
                 kernel.line(line)

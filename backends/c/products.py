@@ -13,6 +13,7 @@ from dslc.backends.c.packing import packed
 from dslc.backends.c.text import factor, without_zeros
 
 from dslc.ir import nodes as ir
+from dslc.ir.rewrite import plain_variable
 from dslc.schedule.form import Product
 from dslc.schedule.products import stride
 from dslc.sizes import Size, estimate, strides
@@ -20,8 +21,12 @@ from dslc.sizes import Size, estimate, strides
 if TYPE_CHECKING:
     from dslc.backends.c.region import RegionText
 
+    from dslc.schedule.vanish import Triangle
+
 #: matrices of so many entries are packed for products with many rows
 PACKED = 4096
+#: rows of a triangle that are multiplied at once
+TILE_ROWS = 32
 
 
 class ProductText:
@@ -83,9 +88,15 @@ class ProductText:
             names[k] = kernel.names.fresh(*LETTERS)
             kernel.open(f"for (long {names[k]} = 0; {names[k]} < {kernel.size(sizes[k])}; {names[k]}++) {{")
             opened += 1
+        names |= dict.fromkeys(block, "0")
+        N, K = kernel.size(sizes[product.columns]), factor(kernel.size(self.extent(block)))
+        if region.triangle is not None and not sums:
+            found = self.on_triangle(region.triangle, start, count, N, K, block)
+            if found is not None:
+                start, count, N, K, names[block[0]] = found
+                opened += 1
         names[product.rows] = start
         names[product.columns] = "0"
-        names |= dict.fromkeys(block, "0")
         suffix = kernel.types.suffix(node.dtype)
         accumulate = " || ".join(f"{names[k]} > 0" for k in sums) or "0"
         a, b = self.at(product.left, names), self.at(product.right, names)
@@ -95,7 +106,6 @@ class ProductText:
         bk = kernel.size(stride(product.right, block[-1]))
         bj = kernel.size(stride(product.right, product.columns))
         ci = kernel.size(self.own_stride(product.rows))
-        N, K = kernel.size(sizes[product.columns]), factor(kernel.size(self.extent(block)))
         sides = f"{count}, {N}, {K}, {a}, {ai}, {ak}"
         end = f"{c}, {ci}, {accumulate});"
         b_strides = f"{bk}, {bj}" if bj != "1" else bk
@@ -108,6 +118,28 @@ class ProductText:
         kernel.line(f"{name}{suffix}({given}, {end}")
         for _ in range(opened):
             kernel.close()
+
+    def on_triangle(
+        self, triangle: Triangle, start: str, count: str, N: str, K: str, block: Sequence[int]
+    ) -> tuple[str, str, str, str, str] | None:
+        """A loop over tiles of rows, where one of the matrices is needed below its diagonal alone.
+
+        The first row, the number of rows and columns, and what is summed, from where on, in a tile.
+        """
+        kernel, left = self.kernel, self.product.left
+        if self.node not in triangle.members and left.tensor not in triangle.members:
+            return None
+        at, rows, end = (kernel.names.fresh(x) for x in ("tile", "rows", "end"))
+        tile = TILE_ROWS
+        last = count if start == "0" else f"{start} + {count}"
+        kernel.open(f"for (long {at} = {start}, {rows}, {end}; {at} < {last}; {at} += {rows}) {{")
+        kernel.line(f"{end} = {at} / {tile} * {tile} + {tile};")
+        kernel.line(f"{rows} = min_size({end}, {last}) - {at};")
+        if self.node in triangle.members:
+            return at, rows, f"min_size({N}, {end})", K, "0"
+        if plain_variable(left.places[triangle.row]) == self.product.rows:
+            return at, rows, N, f"min_size({K}, {end})", "0"
+        return at, rows, N, f"({K} - ({end} - {tile}))", f"({end} - {tile})"
 
     def same_for_all(self, outer: Sequence[int], sums: Sequence[int]) -> bool:
         """Is the right side one matrix, wherever the product stands?"""

@@ -104,9 +104,9 @@ class Sides:
             text = value
         return [*lines, f"{side} = {form}{self.kind}({side}, {text});", f"{nan} = nan_of{self.kind}({text}, {nan});"]
 
-    def loops(self, name: str, size: Size, lines: Sequence[str]) -> None:
-        """The innermost loop: as many numbers at a time as are taken side by side, then the rest."""
-        kernel, side, extent = self.kernel, self.count, factor(self.kernel.size(size))
+    def loops(self, name: str, size: Size, bound: str, lines: Sequence[str]) -> None:
+        """The innermost loop up to a bound, which is the size of its axis or less: whole sides, then the rest."""
+        kernel, side, extent = self.kernel, self.count, factor(bound)
         first = kernel.names.fresh("first")
         at = f"{first} + {self.lane}"
         if contains([x.body for x in self.nodes], COSTLY) and not (isinstance(size, int) and size % WIDEST == 0):

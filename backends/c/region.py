@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dslc.backends.c.blocks import has_blocks, pointer_lines
 from dslc.backends.c.formula import Formula, vectorised
@@ -10,13 +10,16 @@ from dslc.backends.c.gathered import GatheredText
 from dslc.backends.c.indices import LETTERS, index_names
 from dslc.backends.c.kernel import WORD, Kernel
 from dslc.backends.c.passes import PassText
-from dslc.backends.c.products import ProductText
+from dslc.backends.c.products import TILE_ROWS, ProductText
 from dslc.backends.c.reductions import combined, neutral
 from dslc.backends.c.runtime import code_of
 from dslc.backends.c.text import factor
 
 from dslc.ir import nodes as ir
 from dslc.schedule.form import Gathered, Item, Pass, Product, Region
+from dslc.schedule.plan import Block, Row
+from dslc.schedule.vanish import below_diagonal
+from dslc.sizes import Size
 
 #: rows that a matrix product takes at once
 PRODUCT_ROWS = 128
@@ -38,6 +41,10 @@ class RegionText:
         self.kernel = kernel
         self.region = region
         self.depth = kernel.depth = region.depth
+        homes = kernel.entry.plan.homes
+        self.triangle = below_diagonal(
+            region, {x for x in region.nodes if isinstance(homes.get(x, Row()), Row | Block)}
+        )
         self.names = index_names(region.nodes, self.depth, kernel) if self.depth else {}
         self.row = self.names[0] if self.depth == 1 else kernel.names.fresh("row") if self.depth else ""
 
@@ -88,6 +95,13 @@ class RegionText:
             body = set(WORD.findall(code_of("\n".join(kernel.lines[start:]))))
             kernel.lines[start:start] = [f"{'    ' * kernel.indent}{x}" for name, x in self.indices() if name in body]
             kernel.close()
+
+    def bound(self, k: int, size: Size, names: Mapping[int, str], p: Pass) -> str:
+        """How far the loop along an axis of a pass goes: along a triangle to the end of the tile on the diagonal."""
+        extent, triangle = self.kernel.size(size), self.triangle
+        if triangle is None or k != triangle.column or not triangle.bounds(p):
+            return extent
+        return f"min_size({extent}, {names[triangle.row]} / {TILE_ROWS} * {TILE_ROWS} + {TILE_ROWS})"
 
     def simple(self, passes: list[Pass]) -> bool:
         return vectorised(m.body for p in passes for m in p.members)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from dslc.backends.c.target import TARGET
 
 from dslc import pipeline
-from dslc.compiler import choose
+from dslc.compiler import choose, compile_module
 from dslc.frontend import check_file
 from dslc.ir import nodes as ir
 from dslc.ir.naming import name_of
@@ -16,9 +17,10 @@ from dslc.passes.transform import everything
 from dslc.schedule.again import Network, computed_again
 from dslc.schedule.form import Loop, Region, Step, walked
 from dslc.schedule.in_place import overwritten
-from dslc.schedule.plan import Block, Plan, Slot, planned
+from dslc.schedule.plan import Block, Plan, Row, Slot, planned
 from dslc.schedule.prepare import prepared, scheduled
 from dslc.schedule.target import Memory
+from dslc.schedule.vanish import Triangle, below_diagonal
 from dslc.schedule.verify import Unsound, verify
 
 ROOT = Path(__file__).parents[2]
@@ -102,3 +104,59 @@ def test_a_map_that_is_written_over_what_is_read_elsewhere_is_found() -> None:
         plan.homes[slots["conv_block2.conv2d.y"]] = plan.homes[slots["conv_block.y"]]
         with pytest.raises(Unsound, match="needs for another value"):
             verify(steps, plan)
+
+
+def triangle_of(path: str, name: str) -> Triangle | None:
+    """What is needed below a diagonal alone in the last region that computes a value."""
+    with ir.compilation():
+        steps, plan = schedule_of(path)
+        region, _ = region_of(steps, name)
+        return below_diagonal(region, {x for x in region.nodes if isinstance(plan.homes.get(x, Block()), Block | Row)})
+
+
+def test_scores_of_later_keys_are_not_computed_forward_or_back() -> None:
+    found = triangle_of("bench/specs/gpt.dsl", "attention.a")
+    assert found is not None
+    names = {name_of(x) for x in found.members}
+    assert {"attention.a", "attention.score", "d_attention.a", "d_attention.score"} <= names
+
+
+MASKED = """
+model attend(q: f32[N, T, 8], k: f32[N, T, 8], v: f32[N, T, 8]) -> y: [N, T, 8]:
+    score[n, t, s] = q[n, t, d] * k[n, s, d]
+    a[n, t, s] = {weights}
+    y[n, t, d] = a[n, t, s] * v[n, s, d]
+"""
+
+
+@pytest.mark.parametrize(
+    ("weights", "half"),
+    [
+        ("softmax[s](score[n, t, s] if s <= t else -inf)", True),
+        ("score[n, t, s] * 0.5 if s < t else 0.0", True),
+        ("softmax[s](score[n, t, s])", False),
+        ("softmax[s](score[n, t, s] if s >= t else -inf)", False),
+        ("score[n, t, s] if s <= t else 1.0", False),
+        ("(score[n, t, s] if s <= t else 0.0) + sum[r: T](score[n, t, r])", False),
+    ],
+)
+def test_a_half_is_left_out_only_where_nothing_needs_it(weights: str, half: bool, tmp_path: Path) -> None:
+    spec = tmp_path / "attend.dsl"
+    spec.write_text(MASKED.format(weights=weights), encoding="utf-8")
+    checked = check_file(spec)
+    assert checked.program is not None
+    with ir.compilation():
+        results = prepared(pipeline.forward(choose(checked)[0]).outputs)
+        steps = scheduled([*results.values()])
+        plan = planned(steps, results)
+        found = [
+            below_diagonal(x, {y for y in x.nodes if isinstance(plan.homes.get(y, Block()), Block | Row)})
+            for x in steps
+            if isinstance(x, Region)
+        ]
+    assert any(x is not None for x in found) is half
+    module = compile_module(spec, "c")
+    for count in (1, 31, 32, 33, 70):
+        q, k, v = np.random.default_rng(count).normal(size=(3, 2, count, 8)).astype(np.float32)
+        wanted = compile_module(spec, "numpy").forward({}, q, k, v)
+        assert np.allclose(module.forward({}, q, k, v), wanted, rtol=1e-4, atol=1e-4)
