@@ -47,10 +47,11 @@ def teller(workload: str, status: Status) -> Callable[[str], None]:
 @click.option("--most-others", metavar="CORES", type=click.FloatRange(0), default=0.12, show_default=True,
               help="A round in which other processes used more is dropped.")  # fmt: skip
 @click.option("--json", "json_file", metavar="FILE", type=click.Path(path_type=Path), help="Write the figures there.")
+@click.option("--busy", is_flag=True, help="Measure also beside a process that holds a processor.")
 @click.option("--tiny", is_flag=True, help="Tiny sizes, to try the command; the figures mean nothing.")
 def bench(
     workloads: tuple[str, ...], only_list: bool, backend: str, against: tuple[str, ...], rounds: int, threads: int,
-    most_others: float, json_file: Path | None, tiny: bool,
+    most_others: float, json_file: Path | None, busy: bool, tiny: bool,
 ) -> None:  # fmt: skip
     """Measure WORKLOADs, by default all, beside peers.
 
@@ -64,7 +65,7 @@ def bench(
         return
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise click.BadParameter(f"there is no folder {json_file.parent}", param_hint="--json")
-    options = Options(backend, against, rounds, threads, most_others, tiny)
+    options = Options(backend, against, rounds, threads, most_others, tiny, busy)
     chosen = list(dict.fromkeys(workloads)) or [*WORKLOADS, COMPILE]
     console, progress = Console(), Console(stderr=True)
     if not console.is_terminal:

@@ -87,6 +87,31 @@ def time_table(results: Sequence[Result], options: Options) -> Table:
     return table
 
 
+def busy_table(results: Sequence[Result], options: Options) -> Table:
+    """Times beside a process that holds a processor, and how many times those without it."""
+    table = Table(title=f"beside a process that holds a processor, {options.threads} threads each")
+    table.add_column("workload")
+    for name in (OURS, *options.against):
+        table.add_column(f"{name} ms", justify="right")
+        table.add_column("of quiet", justify="right")
+    for result in results:
+        row: list[str | Text] = [result.workload.name]
+        for name in (OURS, *options.against):
+            slower = slowdown(result, name)
+            row += ["-", "-"] if slower is None else [number(slower[0] * 1e3), f"{slower[1]:.2f}x"]
+        table.add_row(*row)
+    return table
+
+
+def slowdown(result: Result, name: str) -> tuple[float, float] | None:
+    """The median beside a process that holds a processor, and how many times that without it."""
+    done = result.measured
+    if done is None or not done.kept or name not in done.beside:
+        return None
+    busy = done.beside[name].median
+    return busy, busy / done.times[name].median
+
+
 def cost_table(results: Sequence[Result], limits: Mapping[str, float], options: Options) -> Table:
     """For ours: compile time and share of the machine's limits; the peak memory of every candidate."""
     table = Table(title="compile time, peak memory of a step, share of the machine's limits")
@@ -126,6 +151,8 @@ def show(
     """Print everything; what is missing or failed is said in words below the tables."""
     if results:
         console.print(time_table(results, options))
+        if options.busy:
+            console.print(busy_table(results, options))
         console.print(cost_table(results, limits, options))
         console.print(f"limits: matmul {limits['matmul']:.0f} GFLOP/s in f32, copy {limits['copy']:.1f} GB/s")
         if (means := geometric_means(results)) is not None:
@@ -155,6 +182,10 @@ def failures(results: Sequence[Result], compiled: CompileResult | None) -> list[
 # ---- JSON --------------------------------------------------------------------------------------------------
 
 
+#: what is said about a candidate beside a process that holds a processor
+BUSY = ("median_s", "of_quiet")
+
+
 def result_json(result: Result, limits: Mapping[str, float], backend: str) -> dict[str, object]:
     done, best = result.measured, result.best()
     candidates = {}
@@ -164,6 +195,7 @@ def result_json(result: Result, limits: Mapping[str, float], backend: str) -> di
             "min_s": times.least,
             "steps": len(times.steps),
             "peak_memory_mb": result.memory.get(name),
+            "busy": None if (slower := slowdown(result, name)) is None else dict(zip(BUSY, slower, strict=True)),
         }
     return {
         "about": result.workload.about,

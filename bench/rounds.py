@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter, sleep
@@ -16,6 +19,15 @@ PAUSE = 0.160
 
 #: how long the steps of a block take together
 BLOCK = 0.25
+
+#: a process that holds a processor: one of those that are measured, whichever the system gives it
+HOLDER = """
+import os
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {cpus})
+while True:
+    pass
+"""
 
 #: how many rounds are tried for each one that is wanted, before the machine counts as too busy
 PATIENCE = 3
@@ -48,6 +60,8 @@ class Measured:
     dropped: int
     #: the processors that others used in each round, kept or not; empty where the system does not tell
     others: list[float]
+    #: the times beside a process that holds a processor, where they are wanted
+    beside: dict[str, Times] = field(default_factory=dict)
 
     @property
     def kept(self) -> int:
@@ -78,32 +92,62 @@ def block_length(worker: Worker) -> int:
 
 
 def measure(
-    workers: Sequence[Worker], rounds: int, most_others: float, threads: int, tell: Callable[[str], None]
-) -> Measured:
-    """Blocks of the candidates in turn, each after a pause, until enough rounds were quiet."""
+    workers: Sequence[Worker], rounds: int, most_others: float, threads: int, tell: Callable[[str], None],
+    busy: bool = False,
+) -> Measured:  # fmt: skip
+    """Blocks of the candidates in turn, each after a pause, until enough rounds were quiet.
+
+    With `busy`, each round has other blocks beside a process that holds a processor.
+    """
     lengths = {worker.name: block_length(worker) for worker in workers}
     result = Measured({worker.name: Times() for worker in workers}, 0, [])
+    result.beside.update({worker.name: Times() for worker in workers} if busy else {})
     pids = [os.getpid(), *(worker.pid for worker in workers)]
     cpus = machine.processors(threads)
     for attempt in range(PATIENCE * rounds):
         if result.kept == rounds:
             break
-        watch = Watch(cpus, pids)
-        found = {}
         first = attempt % len(workers)
-        for worker in (*workers[first:], *workers[:first]):
-            sleep(PAUSE)
-            found[worker.name] = worker("block", lengths[worker.name])
-        others = watch.others()
+        order = (*workers[first:], *workers[:first])
+        found, others = one_round(order, lengths, cpus, pids)
+        beside: dict[str, list[float]] = {}
+        if busy:
+            with held(cpus) as pid:
+                beside, more = one_round(order, lengths, cpus, [*pids, pid])
+            others = None if others is None or more is None else max(others, more)
         if others is not None:
             result.others.append(others)
         if others is not None and others > most_others:
             result.dropped += 1
         else:
-            for name, block in found.items():
-                result.times[name].rounds.append(block)
+            for times, blocks in ((result.times, found), (result.beside, beside)):
+                for name, block in blocks.items():
+                    times[name].rounds.append(block)
         tell(f"round {result.kept} of {rounds}, {result.dropped} dropped")
     return result
+
+
+def one_round(
+    workers: Sequence[Worker], lengths: dict[str, int], cpus: Sequence[int], pids: Sequence[int]
+) -> tuple[dict[str, list[float]], float | None]:
+    """The times of a block of each worker, and the processors that processes other than `pids` used meanwhile."""
+    watch = Watch(cpus, pids)
+    found = {}
+    for worker in workers:
+        sleep(PAUSE)
+        found[worker.name] = worker("block", lengths[worker.name])
+    return found, watch.others()
+
+
+@contextmanager
+def held(cpus: Sequence[int]) -> Iterator[int]:
+    """A process that computes without end on one of these processors, for as long as the `with` lasts: its number."""
+    process = subprocess.Popen([sys.executable, "-c", HOLDER.format(cpus=[*cpus])])
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
 
 
 class Watch:

@@ -32,6 +32,8 @@ class Options:
     threads: int
     most_others: float
     tiny: bool
+    #: measure also beside a process that holds a processor
+    busy: bool = False
 
 
 @dataclass
@@ -151,7 +153,7 @@ def measure_all(
         for worker in workers:
             tell(f"memory of {worker.name}")
             result.memory[worker.name] = worker("peak")
-        result.measured = measure(workers, options.rounds, options.most_others, options.threads, tell)
+        result.measured = measure(workers, options.rounds, options.most_others, options.threads, tell, options.busy)
     except WorkerError as error:
         result.failures.append(f"{result.workload.name}: {error}")
         return

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from click.testing import CliRunner
 from bench import candidates, machine, rounds
 from bench.__main__ import bench
 from bench.candidates import OURS, differences
-from bench.report import failures, geometric_means, goal_cell, missing_peers
+from bench.report import failures, geometric_means, goal_cell, missing_peers, slowdown
 from bench.rounds import Times, Watch, ratio
 from bench.run import Options, Result, judge, run_workload
 from bench.worker import Worker, WorkerError
@@ -56,6 +57,30 @@ def measured(
     workers = [Recorded("dslc", log, 0.2), Recorded("torch", log, 0.1)]
     result = rounds.measure(workers, wanted, 0.12, 1, lambda text: None)  # type: ignore[arg-type]
     return result, log, pauses
+
+
+@LINUX
+def test_a_process_holds_a_processor_for_as_long_as_it_is_wanted() -> None:
+    with rounds.held(machine.processors(1)) as pid:
+        before = machine.used([pid])
+        end = time.perf_counter() + 60
+        while machine.used([pid]) < before + 0.5 and time.perf_counter() < end:
+            time.sleep(0.1)
+        assert machine.used([pid]) >= before + 0.5
+        assert os.sched_getaffinity(pid) == set(machine.processors(1))
+    assert not Path(f"/proc/{pid}").exists()
+
+
+@LINUX
+def test_each_round_is_measured_beside_a_busy_processor_too() -> None:
+    log: list[str] = []
+    workers = [Recorded("dslc", log, 0.2), Recorded("torch", log, 0.1)]
+    done = rounds.measure(workers, 2, 1e9, 1, lambda text: None, busy=True)  # type: ignore[arg-type]
+    assert {name: len(times.rounds) for name, times in done.beside.items()} == {"dslc": 2, "torch": 2}
+    assert log[2:] == ["dslc", "torch", "dslc", "torch", "torch", "dslc", "torch", "dslc"]
+    result = Result(WORKLOADS["mlp"], 1.0, measured=done)
+    assert slowdown(result, "dslc") == (0.2, 1.0)
+    assert slowdown(result, "jax") is None
 
 
 def test_candidates_take_turns_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
