@@ -146,8 +146,8 @@ def test_a_half_is_left_out_only_where_nothing_needs_it(weights: str, half: bool
     checked = check_file(spec)
     assert checked.program is not None
     with ir.compilation():
-        results = prepared(pipeline.forward(choose(checked)[0]).outputs)
-        steps = scheduled([*results.values()])
+        results = prepared(pipeline.forward(choose(checked)[0]).outputs, TARGET)
+        steps = scheduled([*results.values()], TARGET)
         plan = planned(steps, results)
         found = [
             below_diagonal(x, {y for y in x.nodes if isinstance(plan.homes.get(y, Block()), Block | Row)})
