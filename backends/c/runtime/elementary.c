@@ -298,7 +298,9 @@ INLINE float tanh_f32(float x) {
     p = p * s - 0.0537382923f;
     p = p * s + 0.133314192f;
     p = p * s - 0.333332807f;
-    float near = a + a * s * p, far = 1.f - 2.f / (exp_f32(a + a) + 1.f);
+    float y = a > 20.f ? 40.f : a + a, n = y * 1.44269504f + 12583039.f;
+    float w = exp_rest_f32(y, -0.f, n - 12583039.f), scale = from_bits_f32(bits_f32(n) << 23);
+    float near = a + a * s * p, far = 1.f - 2.f / (w * scale + (scale + 1.f));
     return __builtin_copysignf(a < 0.625f ? near : far, x);
 }
 
@@ -735,7 +737,9 @@ INLINE double tanh_f64(double x) {
     p = p * s - 0.05396825396806402;
     p = p * s + 0.13333333333333028;
     p = p * s - 0.3333333333333333;
-    double near = a + a * s * p, far = 1.0 - 2.0 / (exp_f64(a + a) + 1.0);
+    double y = a > 30.0 ? 60.0 : a + a, n = y * 1.4426950408889634 + 6755399441056767.0;
+    double w = exp_rest_f64(y, -0.0, n - 6755399441056767.0), scale = from_bits_f64(bits_f64(n) << 52);
+    double near = a + a * s * p, far = 1.0 - 2.0 / (w * scale + (scale + 1.0));
     return __builtin_copysign(a < 0.625 ? near : far, x);
 }
 
