@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from dslc.schedule.buffers import LANES
 
 if TYPE_CHECKING:
     from dslc.backends.triton.kernels import Choice, KernelText
@@ -114,7 +117,13 @@ def candidates(launches: Sequence[KernelText]) -> list[Mapping[str, int]]:
         blocks for blocks in BLOCKS[form.kind]
         if all(n in one.along and one.along[n].allows(b) for n, b in blocks.items())
         and any(one.blocks[n] != b for n, b in blocks.items())
+        and (not form.over or enough({**one.blocks, **blocks}))
     ]  # fmt: skip
+
+
+def enough(blocks: Mapping[str, int | str]) -> bool:
+    """Has each thread entries of its own, for any choice of warps? So it must where they are written over others."""
+    return math.prod(x for x in blocks.values() if isinstance(x, int)) >= LANES * max(w for w, _ in WARPS_AND_STAGES)
 
 
 class Tried:

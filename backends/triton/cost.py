@@ -157,4 +157,4 @@ def peak_bytes(function: Function, dtype: str, sizes: Mapping[str, int]) -> Size
     """The bytes of the tensors that are there at a time, where they are most."""
     counter, plan = Counter(BYTES[dtype]), function.host.plan
     found = [settle(counter.width(kind) * product(shape), sizes) for shape, kind in plan.kinds]
-    return sum((found[n] for n in largest(plan, function.host.steps, [about((x,), UNKNOWN) for x in found])), 0)
+    return sum((found[n] for n in largest(plan, function.host.made.steps, [about((x,), UNKNOWN) for x in found])), 0)

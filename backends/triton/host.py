@@ -54,6 +54,8 @@ class Around:
     steps: dict[int, str] = field(default_factory=dict)
     #: how often the line runs
     times: Size = 1
+    #: buffers that are there before the loop: a name of the loop is none of theirs
+    before: frozenset[int] = frozenset()
 
 
 @dataclass
@@ -77,14 +79,18 @@ class Host:
     buffers: list[tuple[str, tuple[Size, ...]]] = field(default_factory=list)
     random: bool = False
     around: Around = field(default_factory=Around)
-    #: the steps, where their values lie, and what their buffers are called
-    steps: Sequence[Step] = ()
-    plan: Plan = field(default_factory=Plan)
+    #: the steps and where their values lie, and what their buffers are called
+    made: Schedule = field(default_factory=lambda: Schedule({}, []))
     slots: dict[int, list[str]] = field(default_factory=dict)
     #: the histories of carried values
     stacks: dict[tuple[ir.Scan, int], Stack] = field(default_factory=dict)
     #: results of scans that are one kernel: what they are in the plan
     planned: dict[ir.Node, ir.Node] = field(default_factory=dict)
+
+    @property
+    def plan(self) -> Plan:
+        assert self.made.plan is not None
+        return self.made.plan
 
     @property
     def depths(self) -> dict[ir.Node, int]:
@@ -117,9 +123,9 @@ class Host:
 
     def compute(self, made: Schedule, kept: Collection[str] = ()) -> None:
         """The lines that compute the results of a program."""
-        self.steps = decided(made.steps, self.registry.dtype, self.layered)
-        self.plan = buffers(self.steps, made.results, kept)
-        self.run(self.steps)
+        steps = decided(made.steps, self.registry.dtype, self.layered)
+        self.made = Schedule(made.results, steps, buffers(steps, made.results, kept))
+        self.run(steps)
 
     def run(self, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -250,7 +256,7 @@ class Host:
         self.line(f"{name} = {self.tensor(node.of)}.view({inner})")
         self.names[node] = name
         home = self.plan.homes.get(self.plan.same.get(placed(node), placed(node)))
-        if isinstance(home, Slot | Entry):
+        if isinstance(home, Slot | Entry) and home.number not in self.around.before:
             self.slots.setdefault(home.number, []).append(name)
 
     def call(self, node: ir.Scatter | ir.Along | ir.External) -> None:

@@ -10,7 +10,7 @@ place and writes the next value beside it, so that nothing is copied.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dslc.backends.triton.text import name_of, size_code
@@ -113,7 +113,8 @@ def run_loop(host: Host, loop: Loop) -> None:
     ]
     length = size_code(scan.length)
     host.line(f"for {counter} in {f'reversed(range({length}))' if scan.reverse else f'range({length})'}:")
-    outer, names, taken, targets = host.around.times, dict(host.names), set(host.taken), dict(host.targets)
+    outer, names, taken, targets = replace(host.around), dict(host.names), set(host.taken), dict(host.targets)
+    host.around.before = frozenset(host.slots)
     host.around.indent += 1
     host.around.counters.append(counter)
     host.around.times = host.around.times * scan.length
@@ -134,7 +135,8 @@ def run_loop(host: Host, loop: Loop) -> None:
     host.free([x for move in moves if move.dropped and move.second is not None for x in host.slots.pop(move.second)])
     host.around.indent -= 1
     host.around.counters.pop()
-    host.around.times, host.names, host.taken, host.targets = outer, names, taken - {counter}, targets
+    host.around.times, host.around.before = outer.times, outer.before
+    host.names, host.taken, host.targets = names, taken - {counter}, targets
     host.last_comment = ""
     lasts = [stacks[k].last if k in stacks else befores[k] for k in range(len(scan.starts))]
     host.parts[scan] = [*stacked, *lasts]

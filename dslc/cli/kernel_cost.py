@@ -70,8 +70,10 @@ def kernel_report(
     for function, bytes_ in buffers.items():
         own = [row for row in rows if row.function == function]
         launches, cost = sum((row.launches for row in own), 0), sum_of([row.cost for row in own])
-        memory = {"buffers": bytes_, "peak": peaks.get(function, bytes_)}
-        memory = {name: plain(settle(x, sizes)) for name, x in memory.items()}
+        memory = {
+            "buffers": plain(settle(bytes_, sizes)),
+            "peak": plain(settle(peaks.get(function, bytes_), sizes)),
+        }
         report["total"][function] = {**numbers(launches, cost, sizes), **memory}
     if resources:
         report["resources"] = needed(text)

@@ -90,9 +90,9 @@ def made(step: Step) -> list[ir.Tensor]:
             count = len(scan.results)
             lasts = (part_of(scan, count + k) for k in range(len(scan.carries)) if count + k in step.read)
             return [*(part_of(scan, k) for k in range(count)), *lasts]
-        case Call(node=ir.Scatter() as node):
-            return [node]
-        case Call(node=node):
+        case Call(node=ir.Scatter() as scatter):
+            return [scatter]
+        case Call(node=ir.Along() | ir.External() as node):
             values = zip(node.dtypes, node.shapes, strict=True)
             return [ir.intern(ir.Part(node, k, *x, node.name, node.span)) for k, x in enumerate(values)]
     return []
@@ -194,10 +194,10 @@ def _loop(planner: Planner, loop: Loop, now: int, loops: Loops, kept: Collection
         plan.homes[last] = Entry(move.first) if k in kept_values else Slot(move.first)
     planner.shared.update(own)
     for a in loop.afterwards:
-        for node, part in a.parts.items():
-            own.append(planner.slot(part.shape, part.dtype, now, loops))
-            plan.homes[part] = Slot(own[-1])
-            plan.slots[own[-1]].append(part)
+        for node, sums in a.parts.items():
+            own.append(planner.slot(sums.shape, sums.dtype, now, loops))
+            plan.homes[sums] = Slot(own[-1])
+            plan.slots[own[-1]].append(sums)
             planner.entries[a.split.parts[node]] = own[-1]
     later = {x: result for a in loop.afterwards for x, result in a.results.items()}
     stacks: dict[int, int] = {}
@@ -235,7 +235,7 @@ def _loop(planner: Planner, loop: Loop, now: int, loops: Loops, kept: Collection
 
 def _entered(planner: Planner, loop: Loop, node: ir.Tensor, number: int) -> bool:
     """Let a value be made where a loop keeps it, if a step of the loop makes it."""
-    own = {x for s in loop.steps if isinstance(s, Kernel) for x in s.stored}
+    own: set[ir.Node] = {x for s in loop.steps if isinstance(s, Kernel) for x in s.stored}
     own |= {x for s in loop.steps if not isinstance(s, Kernel | AddUp) for x in made(s) if isinstance(x, ir.Part)}
     for inner in (s.scan for s in loop.steps if isinstance(s, Loop)):
         own |= {part_of(inner, k) for k, x in enumerate(inner.results) if not is_history(inner, x)}
@@ -365,8 +365,9 @@ def _freed(planner: Planner, steps: Sequence[Step]) -> None:
         assert isinstance(number, int)
         plan.made.setdefault(planner.moments[life.first], []).append(number)
         last = planner.moments.get(life.last)  # a result is there in the end
-        inside = last in planner.lists[lives.around[number]]
-        if inside and number not in results and sizes[number] >= LARGE * max(sizes):
+        if last is None or last not in planner.lists[lives.around[number]]:
+            continue
+        if number not in results and sizes[number] >= LARGE * max(sizes):
             plan.freed.setdefault(last, []).append(number)
     # all that is asked for beside it, or what comes later, decides whether a line is worth it
     least = sum(sizes[n] for n in largest(plan, steps, sizes))

@@ -159,7 +159,7 @@ def given_back(schedule: Schedule, plan: Plan, forward: set[ir.Node], precision:
     for step, numbers in plan.made.items():
         for n in numbers:
             shape, dtype = plan.kinds[n]
-            values = [x for x in plan.slots[n] if isinstance(x, ir.Node)]
+            values = [x for x in plan.slots[n] if not isinstance(x, tuple)]
             names = dict.fromkeys(label(x) for x in values if not isinstance(plan.homes.get(x), Entry))
             over = "; then ".join(names or dict.fromkeys(map(label, values))) or "a carried value"
             many = show(bytes_of(shape, dtype, precision))

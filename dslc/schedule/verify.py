@@ -324,8 +324,9 @@ class Buffers(Run):
             self.read(scan.starts[j], "the start of a loop")
             self.slots[move.first] = (scan, j)
             self.now[scan, j] = move.first
-        later = [x for a in loop.afterwards for x in a.parts.values()]
-        for x in (*later, *(part_of(scan, k) for k in range(len(scan.results) + len(scan.carries)))):
+        kept: list[ir.Node] = [x for a in loop.afterwards for x in a.parts.values()]
+        kept += (part_of(scan, k) for k in range(len(scan.results) + len(scan.carries)))
+        for x in kept:
             home = plan.homes.get(x)
             self.there.add(x)
             if isinstance(home, Slot) and not isinstance(self.slots.get(home.number), tuple):

@@ -99,7 +99,10 @@ def most_memory(module: Any, monkeypatch: pytest.MonkeyPatch, *given: Any) -> in
     return most
 
 
-@pytest.mark.parametrize(("name", "sizes"), [("mlp/mlp", {"N": 300}), ("transformer/gpt", {"N": 2, "T": 9})])
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [("mlp/mlp", {"N": 300}), pytest.param("transformer/gpt", {"N": 2, "T": 9}, marks=pytest.mark.long)],
+)
 def test_no_more_memory_is_in_use_than_the_plan_says(
     name: str, sizes: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
