@@ -19,6 +19,29 @@ from dslc.writing import write_atomically
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = dict[str, Array]
 
+#: bfloat16, which NumPy lacks, as modules in C keep it: the upper half of the bits of a float32
+BFLOAT16 = np.dtype("V2")
+
+
+def as_numbers(x: Any) -> Array:
+    """An array that NumPy can compute with.
+
+    >>> as_numbers(as_kept(np.array([1.0, 1.001]), BFLOAT16)), as_numbers(3)
+    (array([1., 1.], dtype=float32), array(3))
+    """
+    found: Array = np.asarray(x)
+    return (found.view(np.uint16).astype(np.uint32) << 16).view(np.float32) if found.dtype == BFLOAT16 else found
+
+
+def as_kept(x: Array, dtype: Any) -> Array:
+    """An array of numbers in a dtype, which may be bfloat16: rounded to it, ties to even."""
+    if dtype != BFLOAT16:
+        return x.astype(dtype)
+    floats = np.asarray(x, np.float32, order="C")
+    bits = floats.view(np.uint32)
+    upper = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(floats == floats, upper, 0x7FC0).astype(np.uint16).view(BFLOAT16)
+
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:

@@ -58,6 +58,8 @@ def values(
         if tensor.name in unit.inputs:
             given = f"{quoted(tensor.name)}, {argument(tensor.name)}"
             lines += [] if tensor.below is None else [f"below({given}, {code(tensor.below)})"]
+            rounded = tensor.refinement == "simplex" and unit.inputs[tensor.name].dtype == "bf16"
+            given += ", 2**-7" if rounded else ""
             lines += [] if tensor.refinement is None else [f"{tensor.refinement}({given})"]
     return lines
 

@@ -21,12 +21,14 @@ def _printer() -> Printer:
 def _arrays() -> Arrays:
     import numpy as np
 
-    kinds = {"f64": np.float64, "f32": np.float32}
+    from dslc.arrays import BFLOAT16, as_kept, as_numbers
+
+    kinds = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": BFLOAT16}
 
     def pack(x: Array, dtype: str | None = None) -> Array:
-        return np.asarray(x) if dtype is None else np.asarray(x, kinds[dtype])
+        return np.asarray(x) if dtype is None else as_kept(np.asarray(x), kinds[dtype])
 
-    return Arrays(pack, np.asarray)
+    return Arrays(pack, as_numbers)
 
 
 def _runs_with() -> str:
@@ -48,10 +50,6 @@ BACKEND = Backend(
     on_arrays=True,
     runs_with=_runs_with,
     target=TARGET,
-    lacks={
-        "f16": ("C modules keep parameters in f32 and f64", "take the dtype f32, or the backend numpy or triton"),
-        "bf16": ("C modules keep parameters in f32 and f64", "take the dtype f32, or the backend triton"),
-    },
     options=frozenset({"march", "name"}),
     lengths=(262147, 65537, 16411, 4099, 1031, 257, 67),
 )

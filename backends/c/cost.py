@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from dslc.backends.c.module import FileText
 from dslc.backends.c.target import TARGET
-from dslc.backends.c.text import Types
+from dslc.backends.c.text import types_of
 
 from dslc.cost import BYTES, Cost, Counter, settle
 from dslc.ir import nodes as ir
@@ -54,7 +54,7 @@ class Workspace:
 
 def entry_costs(entry: Entry, dtype: str, sizes: Mapping[str, int]) -> tuple[list[StepCost], Workspace]:
     """A row for each region and call of an entry, in order, and its workspace."""
-    made = FileText("cost", Types(dtype))
+    made = FileText("cost", types_of(dtype))
     made.entry("cost", entry)
     packed, thread = packed_bytes(made, sizes), thread_bytes(made, sizes)
     with entry.open() as lowered:
@@ -63,8 +63,9 @@ def entry_costs(entry: Entry, dtype: str, sizes: Mapping[str, int]) -> tuple[lis
         steps = scheduled([*results.values()], TARGET)
         layers = {GRADIENT + q: len(loops) for q, loops in lowered.unit.layers.items()}
         plan = planned(steps, results, apart=layers)
-        room = Workspace(slot_bytes(plan, dtype, sizes), packed, thread)
-        return [*rows(steps, plan, Counter(BYTES[dtype]))], room
+        precision = made.types.precision
+        room = Workspace(slot_bytes(plan, precision, sizes), packed, thread)
+        return [*rows(steps, plan, Counter(BYTES[precision]))], room
 
 
 def rows(steps: Sequence[Step], plan: Plan, counter: Counter) -> Iterator[StepCost]:

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
-from dslc.backends.c.text import HALVES, bare, constant, factor
+from dslc.backends.c.text import bare, constant, factor
 
 from dslc.dtypes import is_float
 from dslc.ir import nodes as ir
 from dslc.ir.rewrite import plain_variable
 from dslc.ops.table import RECORDS
+from dslc.passes.narrow import HALVES
 from dslc.polynomials import surely_nonnegative, surely_positive
 from dslc.schedule.form import based
 from dslc.sizes import Size

@@ -31,7 +31,7 @@ DTYPES = {
 
 #: what functions of a module read beside what NumPy's read
 GLOBALS = frozenset({
-    "address", "kept_at", "narrow", "bits_of_bf16", "from_bf16", "gradients_into", "updated",
+    "address", "kept_at", "narrow", "bits_of_bf16", "from_bf16", "to_bf16", "gradients_into", "updated",
     "PARAMETERS", "GRADIENTS", "STATES", "SLOTS", "TRAINED",
 })  # fmt: skip
 
@@ -62,6 +62,11 @@ class Shell:
 
     def entry(self, name: str) -> Entry | None:
         return next((x for x in self.interface.entries if x.name == name), None)
+
+    @property
+    def wide(self) -> str:
+        """The dtype of states, gradients and slots, as a global of the module."""
+        return "FLOAT" if self.text.half else "DTYPE"
 
     def own(self, name: str) -> str:
         """What functions call a global of the module."""
@@ -143,7 +148,7 @@ def tables(shell: Shell, entry: Entry, unit: Unit, states: bool, call: Call) -> 
             lines.append(f"{local} = {shell.own(table)}({kind})")
             call.fields[reads[kind]] = f"{local}.at"
         elif kind == "params" or states:
-            lines += [x for x in fitting(unit, states, "DTYPE") if x.startswith(f"fitting({kind}")]
+            lines += [x for x in fitting(unit, states, shell.wide) if x.startswith(f"fitting({kind}")]
     return lines
 
 
@@ -222,7 +227,7 @@ def gradient_functions(shell: Shell, entry: Entry, made: built.Entry) -> list[st
         lines, found = results(shell, call, entry.results)
         more, states = states_written(shell, entry, call, updated_states(lowered))
         for table in entry.writes:
-            if table.kind == "params":
+            if table.kind != "state":
                 call.fields[f"write {table.field}"] = "grads_pointers.at"
         by_input = {k.removeprefix(GRADIENT): v for k, v in found.items() if k.startswith(GRADIENT)}
         metrics = {k: v for k, v in found.items() if k != "loss" and not k.startswith(GRADIENT)}
@@ -246,9 +251,9 @@ def gradient_functions(shell: Shell, entry: Entry, made: built.Entry) -> list[st
 
 def training_step(shell: Shell, entry: Entry | None, unit: Unit, random: bool) -> str:
     """`train_step`: loss, gradients and update in one, in place."""
-    program, half = shell.program, shell.text.half
+    program = shell.program
     train, optimizer, update = program.train, program.optimizer, program.update
-    assert train is not None and optimizer is not None and update is not None and not half
+    assert train is not None and optimizer is not None and update is not None
     inputs = [argument(n) for n, x in unit.inputs.items() if x.role == "input"]
     states = bool(unit.states)
     lines = [f"def train_step({', '.join(['params', 'opt', *inputs])}):"]
@@ -283,12 +288,13 @@ def update_functions(shell: Shell, entry: Entry | None) -> list[str]:
         outer.append(
             "    grads = {name: grad for name, grad in grads.items() if name in params}  # not those by inputs"
         )
-    outer.append('    fitting(grads, {name: PARAMS[name] for name in PARAMS if name in grads}, DTYPE, "grads.")')
+    trained = "{name: PARAMS[name] for name in PARAMS if name in grads}"
+    outer.append(f'    fitting(grads, {trained}, {shell.wide}, "grads.")')
     normed = "grad_norm" in entry.numbers
     outer.append(f"    return updated(params, opt, Pointers(GRADIENTS, grads){', grads' if normed else ''})")
     hyper = hyperparameters(shell.text, train, optimizer)
     slots = Names({"params", "opt", "step", "grads", "grads_pointers", "grad_norm"})
-    local = {x: slots.fresh(f"{x}_pointers") for x in update.slots}
+    local = {x: slots.fresh(f"{x}_pointers") for x in [*["param"] * shell.text.half, *update.slots]}
     changed = slots.fresh("params_pointers")
     lines = [f"def updated(params, opt, grads_pointers{', grads' if normed else ''}):"]
     lines.append('    """One step of the optimiser, in place, by gradients that C code finds by their pointers."""')

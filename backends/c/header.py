@@ -48,11 +48,8 @@ def declarations(interface: Interface) -> str:
     prefix = interface.prefix
     blocks = ["#include <stddef.h>\n#include <stdint.h>"]
     for kind, fields, what in (
-        (
-            "params",
-            interface.params,
-            "Parameters; gradients and the slots of an optimiser are kept in the same struct.",
-        ),
+        ("params", interface.params, "Parameters." if interface.wide else f"Parameters; {WIDE} in the same struct."),
+        ("wide_params", interface.wide, f"Parameters as the optimiser changes them; {WIDE} in it, too."),
         ("state", interface.state, "The states of the model."),
     ):
         if fields:
@@ -70,6 +67,9 @@ def declarations(interface: Interface) -> str:
     )
     return "\n\n".join(blocks) + "\n"
 
+
+#: what is kept in the same struct as parameters, where these are floats
+WIDE = "gradients and the slots of an optimiser are kept"
 
 #: what is said of all functions once
 CALLED = """\

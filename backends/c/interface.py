@@ -48,7 +48,7 @@ class Table:
     """A field that points to a struct of arrays: `const mlp_params *params`."""
 
     field: str
-    #: params or state
+    #: params, state or wide_params
     kind: str
 
 
@@ -85,3 +85,5 @@ class Interface:
     entries: tuple[Entry, ...]
     #: messages by code: the first is for 0
     messages: tuple[str, ...]
+    #: where parameters are kept in 16 bits, the arrays of a table of their gradients, which are wider
+    wide: tuple[Field, ...] = ()

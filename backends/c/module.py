@@ -14,15 +14,17 @@ from dslc.backends.c.kernel import Kernel
 from dslc.backends.c.runtime import closure, used
 from dslc.backends.c.stepping import start_parts, step_parts
 from dslc.backends.c.target import TARGET
-from dslc.backends.c.text import Names, Types, identifier, lines_of
+from dslc.backends.c.text import Names, Types, identifier, lines_of, types_of
 from dslc.backends.c.update import update_entry, update_text
 
 from dslc.builder.build import Unit
 from dslc.check import program as p
+from dslc.dtypes import is_float
 from dslc.incremental.program import StepProgram
 from dslc.ir import nodes as ir
 from dslc.ir.interning import Table as IrTable
 from dslc.ir.interning import within
+from dslc.passes.narrow import HALVES
 from dslc.passes.transform import Outputs, Stages, everything
 from dslc.pipeline import GRADIENT, STATE
 from dslc.program import Entry as ProgramEntry
@@ -30,10 +32,13 @@ from dslc.program import Program, Update
 from dslc.schedule.halves import halves
 from dslc.schedule.plan import Schedule, planned
 from dslc.schedule.prepare import prepared, scheduled
+from dslc.schedule.widened import in_halves
 
 
 def schedule(outputs: Outputs, dtype: str, stages: Stages) -> Schedule:
-    """The steps of a program and where its values lie, which are the same for all dtypes."""
+    """The steps of a program and where its values lie."""
+    if dtype in HALVES:
+        _, outputs = in_halves(Unit(), outputs, dtype)
     results = prepared(outputs, TARGET, stages=stages)
     steps = scheduled([*results.values()], TARGET)
     return Schedule(results, steps, planned(steps, results))
@@ -44,7 +49,7 @@ def c_file(
 ) -> tuple[str, Interface]:  # fmt: skip
     """The text of the C file of a model, and what it offers; if `timed`, it also tells how long steps take."""
     prefix = identifier(name)
-    made = FileText(prefix, Types(dtype), timed)
+    made = FileText(prefix, types_of(dtype), timed)
     made.entry("forward", program.forward)
     if program.gradient is not None:
         made.entry("loss_grad_metrics", program.gradient)
@@ -77,6 +82,8 @@ class FileText:
         self.types = types
         self.timed = timed
         self.params: dict[str, Field] = {}
+        #: gradients by parameter, which are floats where parameters are kept in 16 bits
+        self.gradients: dict[str, Field] = {}
         self.states: dict[str, Field] = {}
         self.param_names, self.state_names = Names(), Names()
         self.entries: list[Entry] = []
@@ -84,7 +91,7 @@ class FileText:
         self.last: EntryText | None = None
         self.parts: list[str] = []
         self.codes = Codes([*FAILURES])
-        exported = {f"{prefix}_{x}" for x in ("message", "threads", "params", "state")}
+        exported = {f"{prefix}_{x}" for x in ("message", "threads", "params", "wide_params", "state")}
         self.names = Names({"parallel", "taken", "larger", prefix, *exported})
 
     def entry(self, title: str, given: ProgramEntry, called: Called | None = None) -> None:
@@ -150,7 +157,7 @@ class FileText:
         grads = nexts = False
         for key, y in outputs.items():
             if key.startswith(GRADIENT) and key.removeprefix(GRADIENT) in self.params:
-                own = self.params[key.removeprefix(GRADIENT)]
+                own = self.gradients[key.removeprefix(GRADIENT)]
                 results[key] = f"a->grads->{own.field}", own
                 grads = True
             elif key.startswith(STATE):
@@ -165,7 +172,7 @@ class FileText:
         random = any(isinstance(s, ir.Rand) for x in everything(roots) for b in ir.bodies(x) for s in ir.scalars(b))
         reads = [Table("params", "params")] if unit.params else []
         reads += [Table("state", "state")] if unit.states else []
-        writes = [Table("grads", "params")] if grads else []
+        writes = [Table("grads", self.wide)] if grads else []
         writes += [Table("next", "state")] if nexts else []
         entry = Entry(title, tuple(sizes.values()), (), tuple(fields.values()), tuple(reads), random,
                       tuple(given_results), tuple(writes), tuple(sizes), saved.way)  # fmt: skip
@@ -231,6 +238,7 @@ class FileText:
     ) -> Checks:
         """What an entry asks of its arguments."""
         tables = {"params": [*self.params.values()], "state": [*self.states.values()]}
+        tables.setdefault(self.wide, [*self.gradients.values()])
 
         def kernel() -> Kernel:
             made = Kernel(text, self.names.inner(), "")
@@ -242,15 +250,23 @@ class FileText:
     def update(self, update: Update) -> None:
         with within(update.table):
             names = Names({"params", "grads"})
-            entry, fields = update_entry(update, names)
-            text = update_text(self.prefix, update, self.types, self.names, self.params, entry, fields, self.codes)
+            entry, fields = update_entry(update, names, self.wide)
+            text = update_text(self.prefix, update, self.types, self.names, self.gradients, entry, fields, self.codes)
             self.parts.append(text)
             self.entries.append(entry)
+
+    @property
+    def wide(self) -> str:
+        """The kind of tables of gradients and of the slots of an optimiser."""
+        return "wide_params" if self.types.half else "params"
 
     def tables(self, unit: Unit) -> None:
         for path, declaration in unit.params.items():
             if path not in self.params:
-                self.params[path] = self.table_field(unit, path, declaration.tensor, self.param_names)
+                own = self.table_field(unit, path, declaration.tensor, self.param_names)
+                half = is_float(own.dtype) and self.types.half
+                self.gradients[path] = own
+                self.params[path] = replace(own, dtype=half) if half else own
         for path, state in unit.states.items():
             if path not in self.states:
                 self.states[path] = self.table_field(unit, path, state.tensor, self.state_names)
@@ -267,6 +283,7 @@ class FileText:
             tuple(self.states.values()),
             tuple(self.entries),
             tuple(self.codes.messages),
+            tuple(self.gradients.values()) if self.types.half else (),
         )
 
     def text(self, program: Program, source: str, interface: Interface) -> str:

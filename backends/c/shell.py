@@ -65,8 +65,31 @@ def bits_of_bf16(x):
 
 def from_bf16(bits):
     """The numbers with these bits."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
+    return (bits.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 '''
+
+TO_BF16 = '''
+def to_bf16(x):
+    """The nearest numbers that bfloat16 has, as a parameter is kept."""
+    return bits_of_bf16(as_bf16(np.asarray(x, FLOAT))).view(DTYPE)
+'''
+
+#: what is said where a parameter has another dtype
+SAYS_BITS = (
+    '            raise ValueError(f"{of}{name}: expected {np.dtype(dtype)} {table[name][0]}, found',
+    """\
+            by = ", which to_bf16 makes" if dtype == DTYPE else ""
+            raise ValueError(f\"{of}{name}: expected {np.dtype(dtype)} {table[name][0]}{by}, found""",
+)
+
+#: in files of NumPy, parameters are floats
+AS_FLOATS = (
+    "    write_arrays(",
+    """\
+    if os.fspath(path).endswith(".npz"):  # NumPy has no bfloat16
+        params = {name: from_bf16(value) for name, value in params.items()}
+    write_arrays(""",
+)
 
 KEPT_AT = '''
 def kept_at(cache, name, shape, dtype):
@@ -118,25 +141,31 @@ def python_text(
     program: Program, interface: Interface, source: str, dtype: str, c_text: str | None = None, march: str = "native"
 ) -> str:
     """The text of NAME.py; with the text of the C file in it, it needs no file beside it."""
-    text = ModuleText(program.model.name, source, FLOATS[dtype], dtype)
+    text = ModuleText(program.model.name, source, FLOATS.get(dtype, "np.float32"), dtype)
     shell = Shell(program, interface, text, hidden_names(program, interface))
     blocks, costs, unit, tables = model_functions(shell)
     blocks += training_functions(shell, unit)
     blocks += step_functions(shell)
     forward = shell.entry("forward")
     blocks += module_parts(shell, forward is not None and forward.seed)
-    save = (SAVE_WITH_STATE if unit.states else SAVE).replace("FLOAT", "DTYPE")
+    save = (SAVE_WITH_STATE if unit.states else SAVE).replace("FLOAT", shell.wide)
+    if dtype == "bf16":
+        save = re.sub(r"([\w\[\]]+)\.astype\(DTYPE\)", r"to_bf16(\1)", save).replace(*AS_FLOATS)
     blocks = [*tables, *blocks, save, manifest(costs)]
     if any("narrow(" in block or "narrow_of_module(" in block for block in blocks):
         blocks.append(NARROW)
     if any("bf16(" in block or "bf16_of_module(" in block for block in blocks):
         blocks.append(BITS)
+    if dtype == "bf16":
+        blocks.append(TO_BF16)
     if any("kept_at(" in block or "kept_at_of_module(" in block for block in blocks):
         blocks.append(KEPT_AT)
     below = [copied("calling").text, c_functions(shell, unit, c_text, march)]
     called = {name for name in HELPERS if any(f"{name}(" in block for block in (*blocks, *below))}
     called |= {"refuse"} if "below" in called else set()
     own = {HELPERS["entry"]: HELPERS["entry"].replace(AS_IT_IS, IN_ROWS), HELPERS["below"]: BELOW.strip()}
+    if dtype == "bf16":
+        own[HELPERS["fitting"]] = HELPERS["fitting"].replace(*SAYS_BITS)
     helpers = [own.get(x, x) for x in helper_texts(text.used | called)]
     blocks += ["# ---- what the functions above are made of ----", *helpers]
     body = folded_text("\n\n\n".join(b.strip("\n") for b in blocks))
@@ -216,15 +245,15 @@ def c_functions(shell: Shell, unit: Unit, c_text: str | None, march: str) -> str
     ]
     lines += ["", "#: the arrays that a C struct of parameters points to, in order; a list has one for each layer"]
     lines += ["PARAMETERS = Table(PARAMS, [", *struct_fields(interface.params, unit), "], DTYPE)"]
-    lines.append("GRADIENTS = Table(PARAMS, PARAMETERS.fields, DTYPE)")
+    lines.append(f"GRADIENTS = Table(PARAMS, PARAMETERS.fields, {shell.wide})")
     if shell.entry("loss_grad_metrics") is not None:
         lines += ["", "#: the parameters that training changes", trained_names(shell)]
     if shell.entry("update") is not None and shell.program.update is not None:
-        slots = literal(list(shell.program.update.slots))
-        table = 'Table(PARAMS, PARAMETERS.fields, DTYPE, f"opt.{slot}.")'
+        slots = literal([*["param"] * shell.text.half, *shell.program.update.slots])
+        table = f'Table(PARAMS, PARAMETERS.fields, {shell.wide}, f"opt.{{slot}}.")'
         lines.append(f"SLOTS = {{slot: {table} for slot in {slots}}}")
     if interface.state:
-        lines += ["", "STATES = Table(STATE, [", *struct_fields(interface.state, unit), "], DTYPE)"]
+        lines += ["", "STATES = Table(STATE, [", *struct_fields(interface.state, unit), f"], {shell.wide})"]
     lines.append("")
     later = [entry for entry in interface.entries if entry.name in ADJOINTS]
     for entry in later:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dslc.backends.c.functions import DTYPES, Call, Names, Shell, given, results, tables, text_of
 from dslc.backends.c.interface import Entry
 from dslc.backends.c.stepping import ROOM, shape_of, sizes_of
-from dslc.backends.c.text import HALVES
 from dslc.backends.numpy.names import argument
 from dslc.backends.numpy.results import dictionary
 from dslc.backends.numpy.statement import Lowering
@@ -22,6 +21,7 @@ from dslc.incremental.cache import Slot, is_stacked, layers
 from dslc.incremental.program import StepProgram, bounded
 from dslc.ir import nodes as ir
 from dslc.ir.interning import within
+from dslc.passes.narrow import HALVES
 from dslc.pipeline import NEXT
 from dslc.sizes import Size, symbol
 
@@ -60,18 +60,17 @@ def _init_cache(shell: Shell, model: p.Instance, program: StepProgram) -> str:
     shell.text.used |= start.low.used
     lines.append(f"{cache} = {start.entries(program)}")
     for slot in program.slots:
-        lines += _first(slot, program, start.room, cache, found, loops)
+        lines += _first(slot, program, start.room, cache, found, loops, _dtype(shell, slot))
     lines.append(f"return {cache}")
     return text_of("init_cache", start.doc(model), call, lines)
 
 
 def _first(
-    slot: Slot, program: StepProgram, room: str, cache: str, found: Mapping[str, str], loops: Sequence[str]
+    slot: Slot, program: StepProgram, room: str, cache: str, found: Mapping[str, str], loops: Sequence[str], dtype: str
 ) -> list[str]:
     """The lines that put an entry into the cache: an empty history, a number everywhere, or what C code gives."""
     shape, around = shape_code(_with_room(shape_of(slot, program), room)), layers(slot)
     start = program.starts.get(slot.name)
-    dtype = _dtype(slot)
     if start is None:
         value = f"np.zeros({shape}, {dtype})"
     elif slot.name not in found:
@@ -110,7 +109,7 @@ def _step(shell: Shell, model: p.Instance, program: StepProgram) -> str:
     for slot in program.slots:
         at = call.names.fresh(f"{slot.name}_at".replace(".", "_"))
         shape = shape_code(_with_room(shape_of(slot, program), room))
-        one = f"{shell.own('kept_at')}({cache}, {_name(slot, loops)}, {shape}, {_dtype(slot)})"
+        one = f"{shell.own('kept_at')}({cache}, {_name(slot, loops)}, {shape}, {_dtype(shell, slot)})"
         around = layers(slot)
         if around:
             each = " ".join(f"for {x} in range({size_code(s.length)})" for x, s in zip(loops, around, strict=False))
@@ -138,7 +137,7 @@ def _tables(shell: Shell, entry: Entry | None, unit: Unit, call: Call) -> list[s
     """Checks of parameters and states, and pointers to those that are read; the argument for states, where needed."""
     states = entry is not None and any(x.kind == "state" for x in entry.reads)
     if entry is None:
-        call.prologue += fitting(unit, False, "DTYPE")
+        call.prologue += fitting(unit, False, shell.wide)
     else:
         call.prologue += tables(shell, entry, unit, states, call)
     return ["state"] * states
@@ -152,10 +151,10 @@ def _given(shell: Shell, low: Lowering, call: Call, entry: Entry, inputs: Mappin
         call.fields[fields[name].field] = given(shell, call, fields[name], argument(name), kept, False)
 
 
-def _dtype(slot: Slot) -> str:
+def _dtype(shell: Shell, slot: Slot) -> str:
     if slot.input.dtype in HALVES:
         return "np.float32"
-    return "DTYPE" if slot.input.dtype in ("float", "f32") else DTYPES[slot.input.dtype]
+    return shell.wide if slot.input.dtype in ("float", "f32") else DTYPES[slot.input.dtype]
 
 
 def _name(slot: Slot, loops: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from dslc.backends.c.checks import Promises
 from dslc.backends.c.entry import History
 from dslc.backends.c.interface import Field
 from dslc.backends.c.target import TARGET
-from dslc.backends.c.text import HALVES, Names, Types
+from dslc.backends.c.text import Names, Types
 from dslc.backends.record import CannotLower
 
 from dslc.check import program as p
@@ -21,6 +21,7 @@ from dslc.incremental.cache import Slot, layers
 from dslc.incremental.program import StepProgram, bounded, open_sizes
 from dslc.incremental.room import Grown
 from dslc.ir import nodes as ir
+from dslc.passes.narrow import HALVES
 from dslc.passes.transform import everything
 from dslc.pipeline import NEXT
 from dslc.schedule.form import Call, Loop, Step

@@ -12,6 +12,7 @@ from dslc.backends.c.brackets import plain
 from dslc.backends.c.runtime import FUNCTIONS
 
 from dslc.ir import nodes as ir
+from dslc.passes.narrow import HALVES
 from dslc.polynomials import Function, Polynomial, Symbol
 from dslc.size_text import atom_order
 from dslc.sizes import Size
@@ -251,13 +252,14 @@ def constant(s: ir.Const, ctype: str) -> str:
     return f"{value}L" if abs(value) >= 2**31 else f"{value}"
 
 
-#: numbers of 16 bits, which are computed with as wider ones
-HALVES = ("f16", "bf16")
-
-
 def c_type(dtype: str) -> str:
     """The type of the elements of an array that the caller hands over."""
     return TYPES[dtype]
+
+
+def types_of(dtype: str) -> Types:
+    """What the dtypes of a spec are in C, where parameters are kept in a dtype."""
+    return Types("f32", dtype) if dtype in HALVES else Types(dtype)
 
 
 @dataclass(frozen=True)
@@ -266,6 +268,8 @@ class Types:
 
     #: what floats are computed with: f32 or f64
     precision: str
+    #: what parameters are kept in, where that is f16 or bf16
+    half: str = ""
 
     def of(self, dtype: str) -> str:
         match dtype:

@@ -47,7 +47,9 @@ def torch_module():
             self.__dict__["seed"] = seed  # of the next draws
             for name, value in init(seed).items():
                 owner, last = Module.place(self, name)
-                owner._parameters[last] = torch.nn.Parameter(torch.from_numpy(value))
+{numbers}                owner._parameters[last] = torch.nn.Parameter(torch.from_numpy(value))
+{bits}                value = torch.from_numpy(value.view(np.int16)).view(torch.bfloat16)
+{bits}                owner._parameters[last] = torch.nn.Parameter(value)
 {states}            for name, value in init_state().items():
 {states}                owner, last = Module.place(self, name)
 {states}                owner._buffers[last] = torch.from_numpy(value)
@@ -102,6 +104,7 @@ def torch_module():
             ctx.save_for_backward(*tensors, torch.from_numpy(saved))
             found = found.values() if isinstance(found, dict) else (found,)
             found = tuple(torch.from_numpy(np.asarray(x)) for x in found)
+{bits}            found = tuple(x.to(torch.bfloat16) if k in {narrow} else x for k, x in enumerate(found))
 {whole}            ctx.mark_non_differentiable(*(x for x in found if not x.is_floating_point()))
             return found
 
@@ -110,7 +113,8 @@ def torch_module():
         def backward(ctx, *cotangents):
             *tensors, saved = ctx.saved_tensors
             given, params = parts(tensors)
-            given += [in_place(saved.numpy()), *(x.numpy() for x in {floats})]
+{numbers}            given += [in_place(saved.numpy()), *(x.numpy() for x in {floats})]
+{bits}            given += [in_place(saved.numpy()), *(x.float().numpy() for x in {floats})]
 {unpack}            {options} = ctx.options
 {modes}            if ctx.training:
 {modes}                by_param, by_input = adjoint_training(params, *given{state_given}{back_training_seed})
@@ -123,7 +127,11 @@ def torch_module():
 
     def parts(tensors):
         """Inputs, and parameters by name, as arrays in the same memory."""
-        arrays = [x.detach().numpy() for x in tensors]
+{numbers}        arrays = [x.detach().numpy() for x in tensors]
+{bits}        kept = [x.detach() for x in tensors]
+{bits}        arrays = [(x.float() if x.dtype == torch.bfloat16 else x).numpy() for x in kept[: len(inputs)]]
+{bits}        for x in kept[len(inputs) :]:
+{bits}            arrays.append(x.view(torch.int16).numpy().view(DTYPE) if x.dtype == torch.bfloat16 else x.numpy())
         return arrays[: len(inputs)], dict(zip(order, arrays[len(inputs) :]))
 
     Module.__qualname__, Module.__module__ = "Module", __name__
@@ -176,6 +184,8 @@ def module_parts(shell: Shell, forward_draws: bool) -> list[str]:
     options = (["seed"] if random else []) + (["before", "after"] if states else [])
     keep = {"modes": modes, "one": not modes, "random": random, "states": states, "unpack": bool(options)}
     keep |= {"updates": modes and states, "whole": len(floats) < len(outputs)}
+    bits = shell.text.precision == "bf16"
+    keep |= {"bits": bits, "numbers": not bits}
     lines = []
     for line in TEXT.strip().splitlines():
         mark = next((k for k in keep if line.startswith(f"{{{k}}}")), None)
@@ -198,6 +208,7 @@ def module_parts(shell: Shell, forward_draws: bool) -> list[str]:
         "back_seed": seed(back), "back_training_seed": seed(back_training),
         "floats": "cotangents" if len(floats) == len(outputs) else f"(cotangents[k] for k in ({kept.strip()}))",
         "nones": "None, " * (1 + len(options)),
+        "narrow": literal([k for k, x in enumerate(saving.results) if x.dtype == "bf16"]),
         "input_names": literal(inputs), "output_names": literal(outputs),
     }  # fmt: skip
     text = "\n".join(lines)
@@ -211,7 +222,8 @@ def saving_function(shell: Shell, entry: Entry, made: built.Entry) -> str:
     with made.open() as lowered:
         call = prepared(shell, entry, made, lowered)
         lines, found = results(shell, call, entry.results)
-        lines.append(f"return {dictionary(found)}, {call.line(shell, entry)}")
+        saved = call.names.fresh("saved")
+        lines += [f"{saved} = {call.line(shell, entry)}", f"return {dictionary(found)}, {saved}"]
         doc = f"The outputs of {shell.program.model.name} for inference, and memory that `adjoint` reads."
         return text_of(entry.name, doc, call, lines)
 

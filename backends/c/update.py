@@ -9,7 +9,7 @@ from dslc.backends.c.entry import EntryText
 from dslc.backends.c.formula import Formula
 from dslc.backends.c.interface import Entry, Field, Table
 from dslc.backends.c.kernel import Kernel
-from dslc.backends.c.text import Names, Types, bare, broken
+from dslc.backends.c.text import Names, Types, bare, broken, c_type
 from dslc.backends.record import CannotLower
 
 from dslc.dtypes import is_float
@@ -28,13 +28,19 @@ def used_numbers(update: Update) -> list[str]:
     return [name for name, x in update.inputs.items() if x in order and name not in ("param", "grad")]
 
 
-def update_entry(update: Update, names: Names) -> tuple[Entry, dict[str, str]]:
-    """What the function of the update takes; and the fields of numbers and slots, by name."""
+def update_entry(update: Update, names: Names, wide: str) -> tuple[Entry, dict[str, str]]:
+    """What the function of the update takes; and the fields of numbers and slots, by name.
+
+    Gradients and slots are in structs of the kind `wide`; if that of parameters is another one, their struct is written
+    from the entry `param` of the optimiser, in which the update works.
+    """
     fields = {name: names.fresh(name) for name in (*used_numbers(update), *update.slots)}
+    kept = wide != "params"
+    fields["param"] = names.fresh("param") if kept else "params"
     numbers = tuple(fields[name] for name in used_numbers(update))
-    writes = (Table("params", "params"), *(Table(fields[slot], "params") for slot in update.slots))
+    writes = (Table("params", "params"), *(Table(fields[slot], wide) for slot in [*["param"] * kept, *update.slots]))
     symbols = tuple(used_numbers(update))
-    return Entry("update", (), numbers, (), (Table("grads", "params"),), False, (), writes, symbols), fields
+    return Entry("update", (), numbers, (), (Table("grads", wide),), False, (), writes, symbols), fields
 
 
 def exact(body: ir.Scalar, numbers: set[ir.Input], like: str) -> ir.Scalar:
@@ -65,6 +71,11 @@ def exact(body: ir.Scalar, numbers: set[ir.Input], like: str) -> ir.Scalar:
     return ir.cast(done[body], like) if body in pure else done[body]
 
 
+def half_bits(value: str, types: Types) -> str:
+    """The bits of a number as parameters are kept."""
+    return f"bits_of_f16{types.suffix('float')}({value})" if types.half == "f16" else f"bits_of_bf16({value})"
+
+
 def update_text(
     prefix: str,
     update: Update,
@@ -84,6 +95,7 @@ def update_text(
         if node.op is not None or node.shape not in (size, ()):
             raise CannotLower("an update that is not elementwise", node)
     frame_names = Names({"a", "param", "grad"})
+    kept = frame_names.fresh("kept") if types.half else ""
     own = {"param": "param", "grad": "grad"} | {slot: frame_names.fresh(slot) for slot in update.slots}
     access = {x: (own[key], Field(key, own[key], precision, x.shape)) for key, x in arrays.items()}
     numbers = {x for key, x in update.inputs.items() if key not in arrays}
@@ -114,11 +126,16 @@ def update_text(
         if x in numbers:
             raise CannotLower("an update that is a number", x)
         if x in formula.registers:
-            stores.append(f"{kernel.pointer(target)}[{index}] = {formula.registers[x][0]};")
+            value = formula.registers[x][0]
         elif x is not target:  # what was there before is wanted after it is overwritten
-            before = kernel.names.fresh(f"{own[key]}_next")
-            nest[1].append(f"const {types.of('float')} {before} = {kernel.pointer(x)}[{index}];")
-            stores.append(f"{kernel.pointer(target)}[{index}] = {before};")
+            value = kernel.names.fresh(f"{own[key]}_next")
+            nest[1].append(f"const {types.of('float')} {value} = {kernel.pointer(x)}[{index}];")
+        else:
+            continue
+        stores.append(f"{kernel.pointer(target)}[{index}] = {value};")
+        if key == "param" and types.half:
+            kernel.head[kept] = f"{c_type(types.half)} *{kept} = f->{kept};"
+            stores.append(f"{kept}[{index}] = {half_bits(value, types)};")
     for line in nest[0]:
         kernel.line(line)
     kernel.line("#pragma omp simd")
@@ -127,19 +144,22 @@ def update_text(
         kernel.line(line)
     kernel.close()
     ctype = types.of("float")
-    changed = {"params": [x for x in params.values() if is_float(x.dtype)]}
+    floats = [x for x in params.values() if is_float(x.dtype)]
+    changed = {"params": floats, entry.reads[0].kind: floats}
     names.taken |= {"update_sizes", "update_refused"}
     asked = Checks(prefix, entry, codes, lambda: Kernel(text, names.inner(), ""), Promises(), changed, frozenset())
     piece, one = names.fresh("update_piece"), names.fresh("update_one")
     pointers = [f"{'const ' if key == 'grad' else ''}{ctype} *{own[key]}" for key in arrays]
+    pointers += [f"{c_type(types.half)} *{kept}"] if kept else []
     arguments = f"{prefix}_update_arguments"
-    tables = {"param": "params", "grad": "grads", **{slot: fields[slot] for slot in update.slots}}
+    of_arrays = ["grads" if key == "grad" else fields[key] for key in arrays] + ["params"] * bool(kept)
+    passed = [*(own[key] for key in arrays), *([kept] if kept else [])]
     calls: list[str] = []
     for field in params.values():
         if not is_float(field.dtype):
             continue
         count = product(field.shape)
-        args = [f"a->{tables[key]}->{field.field}" for key in arrays]
+        args = [f"a->{x}->{field.field}" for x in of_arrays]
         if field.layers:
             number = math.prod(field.layers)
             args = [f"{x}[l]" for x in args]
@@ -162,7 +182,7 @@ def update_text(
         "",
         "// one step of the optimiser for one parameter; one that is not trained has no gradient",
         f"static void {one}(const {arguments} *a, {', '.join(pointers)}, long count) {{",
-        f"    update_frame f = {{{', '.join(['a', *(own[key] for key in arrays)])}}};",
+        f"    update_frame f = {{{', '.join(['a', *passed])}}};",
         f"    if (grad) parallel({piece}, &f, count, {PIECE});",
         "}",
         "",

@@ -35,6 +35,6 @@ BACKEND = Backend(
     needs=("numpy",),
     arrays=_arrays,
     on_arrays=True,
-    lacks={"bf16": ("NumPy has no bfloat16", "take the dtype f32 or f16, or the backend triton")},
+    lacks={"bf16": ("NumPy has no bfloat16", "take the dtype f32 or f16, or the backend c or triton")},
     lengths=(262147, 65537, 16411, 4099, 1031, 257, 67),
 )

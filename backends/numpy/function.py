@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from dslc.backends.numpy.lower import Line
 from dslc.backends.numpy.statement import Lowering
 
+from dslc.passes.narrow import HALVES
+
 #: lines are as long as those of dslc itself, where they can be broken
 LONGEST_LINE = 120
 
@@ -141,4 +143,8 @@ class ModuleText:
     @property
     def half(self) -> bool:
         """Are parameters, inputs and outputs kept in 16 bits?"""
-        return self.precision == "f16"
+        return self.precision in HALVES
+
+    def wide(self, code: str) -> str:
+        """An array of parameters in 16 bits as one that is computed with."""
+        return f"from_bf16({code})" if self.precision == "bf16" else f"{code}.astype(FLOAT)"

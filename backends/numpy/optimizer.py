@@ -149,7 +149,7 @@ def init_opt(text: ModuleText, update: Update, hyper: dict[str, str], unit: Unit
     entries, kept = ['"step": 0', '"seed": seed'], ", FLOAT" if text.half else ""
     if text.half:
         lines.append("    # parameters as the update sees them: small steps would be lost in 16 bits")
-        lines.append("    wide = {name: value.astype(FLOAT) for name, value in params.items()}")
+        lines.append(f"    wide = {{name: {text.wide('value')} for name, value in params.items()}}")
         entries.append('"param": wide')
     low = Lowering(text.dtype)
     low.names = {node: hyper.get(name, name) for name, node in update.inputs.items()}

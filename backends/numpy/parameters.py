@@ -50,6 +50,8 @@ def parameter_table(text: ModuleText, unit: Unit) -> str:
     lines = [f"DTYPE = {text.dtype}"]
     if text.half:
         lines = ["#: what parameters, inputs and outputs are kept in", "DTYPE = np.float16"]
+        if text.precision == "bf16":  # which modules alone have whose functions do not compute with NumPy
+            lines = ["#: what parameters are kept in: bfloat16, of which NumPy sees the bits", 'DTYPE = np.dtype("V2")']
         lines += ["#: what is computed with; states, slots and gradients are kept in it", f"FLOAT = {text.dtype}"]
     lines += ["", "#: parameter -> shape, initialiser, its numbers", "PARAMS = {", *table_lines(unit, entries), "}"]
     if unit.states:
@@ -90,7 +92,7 @@ INITIALISERS = {
 ZEROS = ("np.zeros(count)",)
 
 
-def init_lines(kinds: Sequence[str]) -> list[str]:
+def init_lines(kinds: Sequence[str], dtype: str) -> list[str]:
     """`init` for parameters with these initialisers."""
     lines = ["def init(seed=0):", '    """Fresh parameters; the same seed gives the same ones."""']
     if not kinds:
@@ -112,11 +114,13 @@ def init_lines(kinds: Sequence[str]) -> list[str]:
     for (*before, value), (kind, *_) in cases.items():
         lines += [f"        {word} kind == {kind}:", *(f"            {x}" for x in (*before, f"value = {value}"))]
         word = "elif"
-    return [*lines, "        params[name] = value.reshape(shape).astype(DTYPE)"]
+    return [*lines, f"        params[name] = value.reshape(shape).astype({dtype})"]
 
 
 def init_function(text: ModuleText, unit: Unit) -> str:
-    lines = init_lines([declaration.initializer for declaration in unit.params.values()])
+    bits = text.precision == "bf16"
+    kinds = [declaration.initializer for declaration in unit.params.values()]
+    lines = init_lines(kinds, "FLOAT" if bits else "DTYPE")
     text.used |= {name for name in ("draw", "normal_draws") if any(f"{name}(" in line for line in lines)}
     loops: list[int] = []  # around the last line
     for path, declaration in unit.params.items():
@@ -143,7 +147,8 @@ def init_function(text: ModuleText, unit: Unit) -> str:
         else:
             lines.append(f'    params["{path}"][...] = {code}')
             loops = []
-    lines.append("    return params")
+    made = "{name: to_bf16(value) for name, value in params.items()}" if bits else "params"
+    lines.append(f"    return {made}")
     if unit.states:
         lines += ["", "", "def init_state():", '    """States as they are before the first step."""']
         kind = "FLOAT" if text.half else "DTYPE"

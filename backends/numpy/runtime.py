@@ -39,11 +39,11 @@ def binary(name, value):
     refuse(name, value, (value != 0) & (value != 1), "0 or 1")
 
 
-def simplex(name, value):
+def simplex(name, value, off=1e-3):
     """Entries must be probabilities that add up to 1 along the last axis."""
     refuse(name, value, ~(value >= 0), "no entry below 0")
     total = value.sum(-1, dtype=np.float64)
-    refuse(name, total, ~(abs(total - 1) <= 1e-3), "a sum of 1 along the last axis")
+    refuse(name, total, ~(abs(total - 1) <= off), "a sum of 1 along the last axis")
 
 
 def fitting(values, table, dtype, of=""):

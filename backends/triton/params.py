@@ -131,14 +131,14 @@ def binary(name, value):
 '''
 
 SIMPLEX = '''
-def simplex(name, value):
+def simplex(name, value, off=1e-3):
     """Entries must be probabilities that add up to 1 along the last axis."""
     wrong = ~(value >= 0)
     if wrong.any():
         at = tuple(wrong.nonzero()[0].tolist())
         raise ValueError(f"{name}: expected no entry below 0, found {value[at].item()} at {at}")
     total = value.sum(-1, dtype=torch.float64)
-    wrong = ~(abs(total - 1) <= max(1e-3, torch.finfo(value.dtype).eps))
+    wrong = ~(abs(total - 1) <= max(off, torch.finfo(value.dtype).eps))
     if wrong.any():
         at = tuple(wrong.nonzero()[0].tolist())
         raise ValueError(f"{name}: expected a sum of 1 along the last axis, found {total[at].item()} at {at}")

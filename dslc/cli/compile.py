@@ -14,7 +14,6 @@ from dslc.dtypes import KEPT
 SPEC = click.argument("spec", metavar="SPEC", type=click.Path(path_type=Path))
 DTYPE_HELP = "The float that parameters are kept in; f16 and bf16 are computed with in f32."
 DTYPE = click.option("--dtype", type=click.Choice(KEPT), default="f32", help=DTYPE_HELP)
-DTYPE_OF_NUMPY = click.option("--dtype", type=click.Choice(BACKENDS["numpy"].dtypes), default="f32", help=DTYPE_HELP)
 BACKEND = click.option(
     "-b", "--backend", type=click.Choice(tuple(BACKENDS)), default="numpy", help="What the module computes with."
 )

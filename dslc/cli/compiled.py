@@ -117,6 +117,8 @@ def module_of(
 
     if dtype in backend.lacks:
         raise Unavailable(": ".join(backend.lacks[dtype]))
+    if dtype == "bf16" and not backend.on_arrays:
+        raise Unavailable("NumPy has no bfloat16, and this command keeps parameters in arrays: take the backend c")
     if missing := [name for name in backend.needs if importlib.util.find_spec(name) is None]:
         raise Unavailable(f"{' and '.join(missing)} not installed")
     if backend.arrays is None:

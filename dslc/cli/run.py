@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dslc.cli.arguments import SET
-from dslc.cli.compile import DTYPE_OF_NUMPY, MODEL, RUN_BACKEND, SPEC
+from dslc.cli.compile import DTYPE, MODEL, RUN_BACKEND, SPEC
 
 if TYPE_CHECKING:
     from dslc.arrays import Arrays
@@ -42,7 +42,7 @@ JSON_VERSION = 1
 @click.option("--json", "as_json", is_flag=True, help="Print the shapes of the outputs as JSON on standard output.")
 @RUN_BACKEND
 @SET
-@DTYPE_OF_NUMPY
+@DTYPE
 @MODEL
 @click.pass_context
 def run(

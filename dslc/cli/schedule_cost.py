@@ -34,13 +34,14 @@ def schedule_report(
     run the module on random data, and tell how long each step takes."""
     from dslc.autodiff.reverse import NoDerivative
     from dslc.backends.c.cost import entry_costs
+    from dslc.backends.c.narrow import narrow
     from dslc.builder.build import Refusal
     from dslc.compiler import optimizer_of, refusal
     from dslc.diagnostics.spec_error import SpecError
     from dslc.program import Program
 
     try:
-        program = Program(model, train, optimizer_of(checked, train), folded)
+        program = narrow(Program(model, train, optimizer_of(checked, train), folded), dtype)
         entry = program.forward if program.gradient is None else program.gradient
     except (Refusal, NoDerivative) as reason:
         span = reason.span if reason.span is not None and reason.span.source.text else model.span

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dslc.cli.arguments import SET, names_of
-from dslc.cli.compile import DTYPE_OF_NUMPY, MODEL, RUN_BACKEND, SPEC
+from dslc.cli.compile import DTYPE, MODEL, RUN_BACKEND, SPEC
 
 PATH = click.Path(path_type=Path)
 POSITIVE = click.FloatRange(0, min_open=True)
@@ -96,7 +96,7 @@ OPTIONS = (
     ),
     click.option("--fresh", is_flag=True, help="Delete the checkpoints of the folder and train anew."),
     click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output."),
-    RUN_BACKEND, SET, DTYPE_OF_NUMPY, MODEL,
+    RUN_BACKEND, SET, DTYPE, MODEL,
 )  # fmt: skip
 
 

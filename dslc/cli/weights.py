@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dslc.cli.arguments import SET
-from dslc.cli.compile import DTYPE_OF_NUMPY, MODEL, SPEC
+from dslc.cli.compile import DTYPE, MODEL, SPEC
 
 if TYPE_CHECKING:
     from dslc.arrays import Arrays
@@ -39,7 +39,7 @@ SHOWN = 3
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @SET
 @MODEL
-@DTYPE_OF_NUMPY
+@DTYPE
 @click.pass_context
 def weights(
     context: click.Context, spec: Path, source: Path, rules: Path | None, output: Path | None, partial: bool,
@@ -205,6 +205,7 @@ def brought(source: Path, rules: Path | None, wanted: dict[str, Shape]) -> Repor
 
 
 def _write(path: Path, arrays: Arrays, kept: Arrays) -> None:
+    from dslc.arrays import as_kept
     from dslc.run_errors import RunError
     from dslc.training.checkpoint import cannot_write
     from dslc.weights.files import write_arrays
@@ -212,7 +213,7 @@ def _write(path: Path, arrays: Arrays, kept: Arrays) -> None:
     if path.suffix not in (".safetensors", ".npz"):
         raise RunError(f"{path}: expected a name that ends in .safetensors or .npz", help="choose another name for -o")
     try:
-        write_arrays(path, {name: x.astype(kept[name].dtype) for name, x in arrays.items()})
+        write_arrays(path, {name: as_kept(x, kept[name].dtype) for name, x in arrays.items()})
     except OSError as error:
         raise cannot_write(path, error, "then run the command again") from error
 

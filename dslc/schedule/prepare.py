@@ -51,7 +51,6 @@ class Asking:
 
 #: after those of `dslc/pipeline.py`: name, pass, and the kinds of targets that it is for
 PASSES: tuple[tuple[str, Pass | Asking, Sequence[str]], ...] = (
-    ("widen", widened, (LOOPS,)),
     ("keep sums of 16 bits", unrounded, (TILES,)),
     ("as comprehensions", as_comprehensions, (TILES,)),
     ("select what is placed", as_selects, (LOOPS,)),
@@ -71,6 +70,7 @@ PASSES: tuple[tuple[str, Pass | Asking, Sequence[str]], ...] = (
     ("regroup", regrouped, (LOOPS,)),
     ("inline into kernels", inlined, BOTH),
     ("rows of losses", of_rows, (TILES,)),
+    ("widen", widened, (LOOPS,)),
     ("use the normal distribution", use_normal, (LOOPS,)),
     ("place constants at last", normalised, BOTH),
     ("keep costly rows", Asking(costly_rows_kept), (LOOPS,)),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dslc.arrays import Array, Arrays
+from dslc.arrays import Array, Arrays, as_kept, as_numbers
 from dslc.training.checkpoint import fill
 
 
@@ -32,22 +32,28 @@ class Average:
         """Average with further weights; the first ones are taken as they are."""
         self.count += 1
         if not self.arrays:
-            self.arrays = {name: _wide(x) for name, x in weights.items() if x.dtype.kind == "f"}
+            self.arrays = wide(weights)
             return
         share = 1 / self.count if self.decay is None else 1 - self.decay
         for name, mean in self.arrays.items():
-            mean += share * (weights[name] - mean)
+            mean += share * (as_numbers(weights[name]) - mean)
 
     def weights(self, last: Arrays) -> Arrays:
         """The average in the dtypes of the last weights; those themselves where nothing was added yet."""
-        return {name: self.arrays[name].astype(x.dtype) if name in self.arrays else x for name, x in last.items()}
+        return {name: as_kept(self.arrays[name], x.dtype) if name in self.arrays else x for name, x in last.items()}
 
     def restore(self, arrays: Arrays, count: int, last: Mapping[str, Array], origin: str) -> None:
         """Go on from what a checkpoint holds."""
         self.count = count
-        self.arrays = {name: _wide(x) for name, x in last.items() if count and x.dtype.kind == "f"}
+        self.arrays = wide(last) if count else {}
         fill(self.arrays, arrays, "the average of", origin)
 
 
-def _wide(x: Array) -> Array:
-    return np.array(x, np.float64 if x.dtype == np.float64 else np.float32, order="C")
+def wide(arrays: Mapping[str, Array]) -> Arrays:
+    """Those of some arrays that hold floats, as numbers of at least 32 bits."""
+    floats = ((name, as_numbers(x)) for name, x in arrays.items())
+    return {
+        name: np.array(x, np.float64 if x.dtype == np.float64 else np.float32, order="C")
+        for name, x in floats
+        if x.dtype.kind == "f"
+    }

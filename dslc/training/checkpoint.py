@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dslc.arrays import Array, Arrays, read_arrays, write_arrays
+from dslc.arrays import Array, Arrays, as_numbers, read_arrays, write_arrays
 from dslc.run_errors import RunError
 from dslc.weights.files import write_safetensors
 from dslc.writing import remove_leftovers, write_atomically
@@ -133,7 +133,7 @@ def write_weights(folder: Path, arrays: Mapping[str, Array]) -> None:
     """Parameters and states as a safetensors file, which `dslc run` and the module's own `load` read."""
     path, whole = folder / WEIGHTS, {name: np.asarray(value, order="C") for name, value in arrays.items()}
     for name, value in whole.items():
-        if not np.isfinite(value).all():
+        if not np.isfinite(as_numbers(value)).all():
             raise RunError(f"{path} is not written: `{name}` is not finite", help="--fresh starts anew")
     try:
         write_atomically(path, lambda file: write_safetensors(file, whole))
@@ -262,7 +262,8 @@ def read_snapshot(path: Path) -> Snapshot:
     best = groups.pop("best", None)
     for weights in (groups.get("params", {}), groups.get("opt.state", {}), groups.get("average", {}), best or {}):
         for name, value in weights.items():
-            if value.dtype.kind == "f" and not np.isfinite(value).all():
+            found = as_numbers(value)
+            if found.dtype.kind == "f" and not np.isfinite(found).all():
                 raise RunError(f"the checkpoint {path} cannot be used: `{name}` is not finite")
     for field_, is_one in ABOUT.items():
         needed = best is not None if field_ == "best" else field_ not in OPTIONAL

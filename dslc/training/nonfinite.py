@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dslc import pipeline
-from dslc.arrays import Array
+from dslc.arrays import Array, as_numbers
 from dslc.builder.paths import together
 from dslc.check import program as p
 from dslc.ir import nodes as ir
@@ -81,7 +81,7 @@ def first_nonfinite(train: p.TrainProgram, values: Mapping[str, Array], seed: in
     """The first value that is not finite, in the order of computation; first the loss, then the gradients."""
     program = pipeline.training(train)
     unit = program.unit
-    values = together(unit, values, unit.inputs)
+    values = together(unit, {name: as_numbers(x) for name, x in values.items()}, unit.inputs)
     sizes = {
         size.name: length
         for name, x in unit.inputs.items()

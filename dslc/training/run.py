@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dslc.arrays import Array, Arrays
+from dslc.arrays import Array, Arrays, as_numbers
 from dslc.check import program as p
 from dslc.data.rows import Rows, permutation
 from dslc.run_errors import RunError
@@ -147,7 +147,7 @@ class Run:
         if "state" in self.opt:  # laid out as after a resume, so that both compute the same bits
             self.opt["state"] = {name: np.asarray(x, order="C") for name, x in self.opt["state"].items()}
         if wants_length:
-            self.moved = length({name: self.params[name] - x for name, x in before.items()})
+            self.moved = length({name: as_numbers(self.params[name]) - as_numbers(x) for name, x in before.items()})
         self.position += self.stride
         return loss
 
@@ -213,7 +213,7 @@ class Run:
         return {"mean": self.norms["sum"] / steps, "largest": self.norms["largest"]} if steps else {}
 
     def finite(self) -> bool:
-        return all(np.isfinite(x).all() for x in (*self.params.values(), *self.state.values()))
+        return all(np.isfinite(as_numbers(x)).all() for x in (*self.params.values(), *self.state.values()))
 
     # ---- snapshots
 

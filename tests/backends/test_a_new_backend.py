@@ -74,7 +74,7 @@ def test_what_there_is_not_is_refused_in_the_same_words(tmp_path: Path) -> None:
     spec.write_text(SPEC, encoding="utf-8")
     for options, message in (
         ({"backend": "jax"}, "there is no backend 'jax'; expected 'numpy', 'c' or 'triton'"),
-        ({"dtype": "bf16"}, "NumPy has no bfloat16: take the dtype f32 or f16, or the backend triton"),
+        ({"dtype": "bf16"}, "NumPy has no bfloat16: take the dtype f32 or f16, or the backend c or triton"),
         ({"dtype": "f8"}, "there is no dtype 'f8' for parameters; expected 'f32', 'f64', 'f16' or 'bf16'"),
         ({"atomic": True}, "atomic additions are a choice of the backend triton alone"),
     ):

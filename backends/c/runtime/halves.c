@@ -87,12 +87,12 @@ static int add_up_to_1_f16(const f16_bits *x, long rows, long n) {
     return 1;
 }
 
-// Do the numbers of each row add up to 1?
+// Do the numbers of each row add up to 1, as far as 8 bits go?
 static int add_up_to_1_bf16(const uint16_t *x, long rows, long n) {
     for (long i = 0; i < rows; i++) {
         double total = 0;
         for (long k = 0; k < n; k++) total += (double)widened_bf16(x[i * n + k]);
-        if (!(fabs(total - 1) <= 1e-3)) return 0;
+        if (!(fabs(total - 1) <= 0x1p-7)) return 0;
     }
     return 1;
 }
