@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from dslc.backends.c.extents import bounds
 from dslc.backends.c.interface import Entry, Field, Table
 from dslc.backends.c.kernel import Kernel
-from dslc.backends.c.text import factor
+from dslc.backends.c.text import WIDTH, factor
 
 from dslc.check import program as p
 from dslc.guards import OPPOSITE
@@ -172,7 +172,9 @@ class Checks:
     # ---- single checks
 
     def _refuse(self, kernel: Kernel, wrong: str, message: str) -> None:
-        kernel.line(f"if ({wrong}) return {self.codes.of(message)};")
+        line = f"if ({wrong}) return {self.codes.of(message)};"
+        told = "" if message.endswith("missing") else f" // {printable(message)}".replace("\\", "/")
+        kernel.line(line + told if len(line + told) < WIDTH - 4 else line)
 
     def _symbol(self, name: str) -> str:
         found = dict(zip(self.entry.sizes, self.entry.symbols, strict=False))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dslc.backends.c.blocks import Blocks
+from dslc.backends.c.called import Called
 from dslc.backends.c.calls import call_lines, pieces
 from dslc.backends.c.checks import WORKSPACE, Checks
 from dslc.backends.c.gathered import GatheredText
@@ -40,48 +41,6 @@ class History:
     newest: Size
     #: the loops around it, outer first: those of layers have arrays of their own
     loops: tuple[ir.Scan, ...]
-
-
-@dataclass(frozen=True)
-class Called:
-    """An entry that another one begins with, and the fields of that one's frame for its results, by name."""
-
-    entry: Entry
-    results: Mapping[str, Field]
-
-    @classmethod
-    def of(cls, entry: Entry) -> Called:
-        names = Names({"a", "scratch", "error", entry.name, "workspace"})
-        return cls(entry, {x.name: replace(x, field=names.fresh(x.field)) for x in entry.results})
-
-    def fields(self, prefix: str) -> dict[str, str]:
-        """What stands in the frame."""
-        results = {x.field: f"{c_type(x.dtype)} *" for x in self.results.values()}
-        return {**results, self.entry.name: f"{prefix}_{self.entry.name}_arguments ", "workspace": "void *"}
-
-    def layout(self, entry: EntryText, kernel: Kernel) -> list[str]:
-        """Memory for its results and for itself, and its arguments."""
-        name, own = self.entry.name, self.entry
-        lines = []
-        for x in self.results.values():
-            lines.append(f"    f->{x.field} = taken(w, &at, {entry.bytes(x.shape, c_type(x.dtype), kernel)});")
-        by_name = {x.name: x.field for x in entry.interface.inputs}
-        given = [(x, entry.size_fields[k]) for x, k in zip(own.sizes, own.symbols, strict=True)]
-        given += [(x.field, by_name[x.name]) for x in own.inputs]
-        given += [(x.field, x.field) for x in own.reads]
-        sides = [f".{x} = f->a->{y}" for x, y in given]
-        sides += [f".{x.field} = f->{self.results[x.name].field}" for x in own.results]
-        lines.append(f"    f->{name} = ({entry.prefix}_{name}_arguments){{{', '.join(sides)}}};")
-        lines.append(f"    f->workspace = taken(w, &at, {entry.prefix}_{name}_workspace(&f->{name}));")
-        return lines
-
-    def lines(self, prefix: str) -> list[str]:
-        """Its call, before all that reads its results."""
-        function, frame = f"{prefix}_{self.entry.name}", f"&f.{self.entry.name}"
-        return [
-            f"    const int32_t failed = {function}({frame}, f.workspace, {function}_workspace({frame}));",
-            "    if (failed) return failed;",
-        ]
 
 
 @dataclass
@@ -178,7 +137,7 @@ class EntryText:
             f"// what the functions of {self.interface.name} share",
             "typedef struct {",
             f"    const {arguments} *a;",
-            *(f"    {ctype}{name};" for name, ctype in self.fields.items()),
+            *(f"    {kind} {', '.join(names)};" for kind, names in self.by_type().items()),
             f"}} {kind};",
             "",
             *"\n\n".join(self.functions).splitlines(),
@@ -210,7 +169,7 @@ class EntryText:
                 else []
             ),
             f"    if (!has_room(workspace, bytes, {self.interface.name}_layout(&f, workspace)))"
-            f" return {self.checks.codes.of(WORKSPACE)};",
+            f" return {self.checks.codes.of(WORKSPACE)}; // workspace",
             *saved_lines(self),
             *(self.called.lines(self.prefix) if self.called else []),
             *(["    int32_t error = 0;", "    f.error = &error;"] if self.fails else []),
@@ -220,6 +179,14 @@ class EntryText:
             "}",
         ]
         return "\n".join(part for x in lines if x is not None for part in broken(x))
+
+    def by_type(self) -> dict[str, list[str]]:
+        """The fields of the frame by type, pointers with their stars."""
+        found: dict[str, list[str]] = {}
+        for name, ctype in self.fields.items():
+            kind = ctype.rstrip(" *")
+            found.setdefault(kind, []).append(ctype.removeprefix(kind).strip() + name)
+        return found
 
     # ---- names
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 WORD = re.compile(r"[A-Za-z_]\w*")
+#: type, name with its star, and value of a declaration
+DECLARATION = re.compile(r"((?:const )?\w+) (\**\w+) = (.*);")
 
 
 @dataclass
@@ -208,6 +210,30 @@ class Kernel:
         found: list[str] = []
         for name, line in reversed(self.head.items()):
             if name in wanted:
-                found.append("    " + line)
+                found.append(line)
                 wanted.update(WORD.findall(line))
-        return found[::-1]
+        return ["    " + x for x in joined(found[::-1])]
+
+
+def joined(declarations: Sequence[str]) -> list[str]:
+    """Declarations of one type as one, as far up as all stands that they are made of.
+
+    >>> joined(["const long N = f->N;", "float *x = f->x;", "const long l = f->l;", "float *y = f->y + l;"])
+    ['const long N = f->N, l = f->l;', 'float *x = f->x, *y = f->y + l;']
+    """
+    groups: list[tuple[str, list[str]]] = []
+    declared: dict[str, int] = {}  # the group of each name
+    for line in declarations:
+        parts = DECLARATION.fullmatch(line)
+        if parts is None:
+            groups.append((line, []))
+            declared |= {name: len(groups) - 1 for name in WORD.findall(line)[1:2]}
+            continue
+        ctype, name, value = parts.groups()
+        after = max((declared.get(x, 0) for x in WORD.findall(value)), default=0)
+        at = next((k for k, (kind, _) in enumerate(groups) if k >= after and kind == ctype), len(groups))
+        if at == len(groups):
+            groups.append((ctype, []))
+        groups[at][1].append(f"{name} = {value}")
+        declared[name.lstrip("*")] = at
+    return [f"{kind} {', '.join(values)};" if values else kind for kind, values in groups]

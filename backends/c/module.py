@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from dslc.backends.c.called import Called
 from dslc.backends.c.calls import FAILURES
 from dslc.backends.c.checks import Checks, Codes, Promises, c_string
-from dslc.backends.c.entry import Called, EntryText
+from dslc.backends.c.entry import EntryText
 from dslc.backends.c.header import comment, declarations
 from dslc.backends.c.interface import Entry, Field, Interface, Table, adjoints_macro
 from dslc.backends.c.kernel import Kernel
-from dslc.backends.c.runtime import closure, used
+from dslc.backends.c.runtime import closure, together, used
 from dslc.backends.c.stepping import start_parts, step_parts
 from dslc.backends.c.target import TARGET
 from dslc.backends.c.text import Names, Types, identifier, lines_of, types_of
@@ -290,7 +291,7 @@ class FileText:
         if self.timed:
             self.parts.append(TIMES.strip().replace("PREFIX", self.prefix).replace("DTYPE", self.types.precision))
         body = "\n\n\n".join(self.parts)
-        runtime = "\n\n".join(closure({*used(body), "threads"}))
+        runtime = "\n\n".join(together(closure({*used(body), "threads"})))
         messages = "\n        ".join(["", *lines_of([f"{c_string(x)}," for x in self.codes.messages], 110)])
         exported = EXPORTED.replace("PREFIX", self.prefix).replace("MESSAGES", messages)
         title = f"// {comment(program.model.name)}, compiled by dslc from {comment(source)}"

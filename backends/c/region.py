@@ -56,8 +56,9 @@ class RegionText:
         if several:
             self.first, self.end = kernel.names.fresh("first"), kernel.names.fresh("stop")
             rows = kernel.entry.rows(region)
-            kernel.open(f"for (long {self.first} = begin; {self.first} < end; {self.first} += {rows}) {{")
-            kernel.line(f"const long {self.end} = {self.first} + {rows} < end ? {self.first} + {rows} : end;")
+            step, stop = (f"{self.first} += {rows}", f"{self.first} + {rows}") if rows > 1 else (f"{self.first}++", "")
+            kernel.open(f"for (long {self.first} = begin; {self.first} < end; {step}) {{")
+            kernel.line(f"const long {self.end} = {f'{stop} < end ? {stop} : end' if stop else f'{self.first} + 1'};")
         start = len(kernel.lines)
         for group in groups:
             if isinstance(group, Product):

@@ -106,3 +106,41 @@ def closure(names: Iterable[str]) -> list[str]:
             needed.add(name)
             waiting += used(FUNCTIONS[name])
     return list(dict.fromkeys(text for name, text in FUNCTIONS.items() if name in needed))
+
+
+def together(definitions: Iterable[str]) -> list[str]:
+    """Definitions with those under one condition that follow one another under one `#if`.
+
+    >>> print(*together(["// one\\n#ifdef A\\nint a;\\n#endif", "// two\\n#ifdef A\\nint b;\\n#endif"]), sep="")
+    #ifdef A
+    <BLANKLINE>
+    // one
+    int a;
+    <BLANKLINE>
+    // two
+    int b;
+    <BLANKLINE>
+    #endif
+    """
+    found: list[tuple[str, list[str]]] = []
+    for text in definitions:
+        condition, inside = parted(text)
+        if condition and found and found[-1][0] == condition:
+            found[-1][1].append(inside)
+        else:
+            found.append((condition, [inside]))
+    return ["\n\n".join([condition, *texts, "#endif"]) if condition else texts[0] for condition, texts in found]
+
+
+def parted(text: str) -> tuple[str, str]:
+    """The condition that all of a definition is under, and the rest of it; else nothing, and all of it."""
+    lines = text.split("\n")
+    start = next((k for k, line in enumerate(lines) if not line.startswith("//")), 0)
+    depth = 0
+    for line in lines[start:-1]:
+        depth += line.lstrip().startswith("#if") - line.lstrip().startswith("#endif")
+        if depth < 1 or (depth == 1 and line.startswith(("#else", "#elif"))):
+            return "", text
+    if lines[-1] != "#endif":
+        return "", text
+    return lines[start], "\n".join([*lines[:start], *lines[start + 1 : -1]])
