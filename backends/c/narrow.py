@@ -39,6 +39,11 @@ class Narrow(Program):
         return self.kept_if(super().evaluation)
 
     @cached_property
+    def evaluation_by_forward(self) -> Entry | None:
+        """Data are judged by outputs that are not rounded, as in training."""
+        return self.evaluation
+
+    @cached_property
     def forward_training(self) -> Entry | None:
         return self.kept_if(super().forward_training)
 
