@@ -27,7 +27,7 @@ from dslc.backends.numpy.module import FLOATS, helper_texts
 from dslc.backends.numpy.names import HELPERS, argument
 from dslc.backends.numpy.optimizer import LOSS_AND_GRAD, hyperparameters, init_opt
 from dslc.backends.numpy.parameters import init_function, parameter_table
-from dslc.backends.numpy.weights import FILES, SAVE, SAVE_WITH_STATE, STORED
+from dslc.backends.numpy.weights import functions as weight_functions
 
 from dslc.builder.tables import LOOPS, layer_path
 from dslc.builder.unit import Unit
@@ -83,13 +83,10 @@ SAYS_BITS = (
 )
 
 #: in files of NumPy, parameters are floats
-AS_FLOATS = (
-    "    write_arrays(",
-    """\
+AS_FLOATS = """\
     if os.fspath(path).endswith(".npz"):  # NumPy has no bfloat16
         params = {name: from_bf16(value) for name, value in params.items()}
-    write_arrays(""",
-)
+"""
 
 KEPT_AT = '''
 def kept_at(cache, name, shape, dtype):
@@ -148,9 +145,11 @@ def python_text(
     blocks += step_functions(shell)
     forward = shell.entry("forward")
     blocks += module_parts(shell, forward is not None and forward.seed)
-    save = (SAVE_WITH_STATE if unit.states else SAVE).replace("FLOAT", shell.wide)
+    save, files = weight_functions(bool(unit.states))
+    save = save.replace("FLOAT", shell.wide)
     if dtype == "bf16":
-        save = re.sub(r"([\w\[\]]+)\.astype\(DTYPE\)", r"to_bf16(\1)", save).replace(*AS_FLOATS)
+        writing = "    write_arrays(" if unit.states else "    target = "
+        save = re.sub(r"([\w\[\]]+)\.astype\(DTYPE\)", r"to_bf16(\1)", save).replace(writing, AS_FLOATS + writing)
     blocks = [*tables, *blocks, save, manifest(costs)]
     if any("narrow(" in block or "narrow_of_module(" in block for block in blocks):
         blocks.append(NARROW)
@@ -169,7 +168,7 @@ def python_text(
     helpers = [own.get(x, x) for x in helper_texts(text.used | called)]
     blocks += ["# ---- what the functions above are made of ----", *helpers]
     body = folded_text("\n\n\n".join(b.strip("\n") for b in blocks))
-    parts = [body, "# ---- files of weights ----", STORED.strip(), FILES.strip()]
+    parts = [body, "# ---- files of weights ----", files]
     parts += ["# ---- the C code ----", copied("build").text, *([] if c_text is not None else [BESIDE.strip()]), *below]
     standard = {*FILE_IMPORTS, *copied("build").imports, *copied("calling").imports}
     files = f"{interface.prefix}.c" if c_text is None else "the C text at its end"

@@ -12,7 +12,7 @@ from dslc.backends.numpy.statement import Lowering
 from dslc.backends.numpy.text import DTYPES, size_code
 
 from dslc.builder.build import Unit
-from dslc.guards import fitting, known_sizes, promises, symbols
+from dslc.guards import agreement, fitting, known_sizes, needs, symbols, values
 from dslc.ir import nodes as ir
 from dslc.ir.interning import table
 from dslc.passes.transform import everything
@@ -41,13 +41,16 @@ def prepare(text: ModuleText, entry: Entry, program: Lowered) -> Prepared:
     arguments = ["params", *(argument(n) for n, _ in inputs)]
     low.taken |= {*where, *arguments}
     low.facts = known_sizes(unit, entry.instance.where)
+    limits = {x.name: x.below for x in entry.instance.inputs if isinstance(x.below, int) and x.refinement is None}
     prologue = fitting(unit, bool(states), "FLOAT" if text.half else "DTYPE")
     for name, node in inputs:
         low.names[node] = argument(name)
-        prologue.append(f"{argument(name)} = {checked(text, low, name, node)}")
+        prologue.append(f"{argument(name)} = {checked(text, low, name, node, limits.get(name))}")
     prologue += [f"{symbol} = {name}.shape[{axis}]" for symbol, (name, axis) in where.items()]
     prologue += name_sizes(low, unit)
-    prologue += promises(unit, entry.instance, size_code, argument)
+    prologue += agreement(unit, size_code, argument)
+    prologue += needs(unit, entry.instance.where, size_code)
+    prologue += values(unit, [x for x in entry.instance.inputs if x.name not in limits], size_code, argument)
     if states:
         arguments.append("state")
         bind(low, unit, "state", states)
@@ -71,14 +74,14 @@ def name_sizes(low: Lowering, unit: Unit) -> list[str]:
     return lines
 
 
-def checked(text: ModuleText, low: Lowering, name: str, node: ir.Input) -> str:
-    """The text of an argument after its dtype and shape were compared."""
+def checked(text: ModuleText, low: Lowering, name: str, node: ir.Input, limit: int | None = None) -> str:
+    """The text of an argument after its dtype, its shape and, if it has one, its limit were compared."""
     shape = ", ".join(quoted(show(s)) if not isinstance(s, int) else f"{s}" for s in node.shape)
     shape += "," if len(node.shape) == 1 else ""
     dtype = low.numpy_dtype(node.dtype) if node.dtype in ("float", "f32") else DTYPES[node.dtype]
     if text.half and node.dtype in ("float", "f32") and node.shape:
         return f'entry("{name}", {argument(name)}, DTYPE, ({shape})).astype(FLOAT)'
-    given = f'entry("{name}", {argument(name)}, {dtype}, ({shape}))'
+    given = f'entry("{name}", {argument(name)}, {dtype}, ({shape}){"" if limit is None else f", {limit}"})'
     return f"{low.helper(f'as_{node.dtype}')}({given})" if node.dtype in ("f16", "bf16") else given
 
 

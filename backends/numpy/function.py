@@ -43,7 +43,7 @@ NAMING = re.compile(r" *(\w+) = (?:\w+\.shape\[\d+\]|\w+\[\"[^\"]*\"\].*|[a-z_]+
 #: a line that names the size of an axis
 AXIS = re.compile(r" *(\w+) = (\w+)\.shape\[(\d+)\]")
 #: the axes that an argument is to have
-RANK = re.compile(r"entry\(.*?, \((.*?),?\)\)")
+RANK = re.compile(r"entry\(.*?, \((.*?),?\)(?:, \d+)?\)")
 
 
 def joined(prologue: Sequence[str]) -> list[str]:

@@ -22,8 +22,8 @@ def manifest(entries: Mapping[str, Told]) -> str:
     lines.append("MANIFEST = {")
     for name, (numbers, files) in entries.items():
         *others, last = [f'"lines": {{{files[0]}', *files[1:]] if files else ['"lines": {']
-        lines += [f'    "{name}": {{', *rows_of([f"{x}," for x in numbers])]
-        lines += rows_of([*(f"{x}," for x in others), f"{last}}}}},"])
+        first, *rest = (f"{x}," for x in (*numbers, *others))
+        lines += rows_of([f'    "{name}": {{{first}', *rest, f"{last}}}}},"])
     return "\n".join([*lines, "}"])
 
 
@@ -34,7 +34,7 @@ def rows_of(items: Sequence[str]) -> list[str]:
         if rows and len(rows[-1]) + 1 + len(item) <= LONGEST_LINE:
             rows[-1] += f" {item}"
         else:
-            rows.append(f"{' ' * 8}{item}")
+            rows.append(f"{' ' * 8 if rows else ''}{item}")
     return rows
 
 

@@ -17,7 +17,7 @@ from dslc.backends.numpy.peaks import numbers_among
 from dslc.backends.numpy.results import dictionary, given_away
 from dslc.backends.numpy.sharing import owners
 from dslc.backends.numpy.stepping import step_functions
-from dslc.backends.numpy.weights import FILES, SAVE, SAVE_WITH_STATE, STORED
+from dslc.backends.numpy.weights import functions as weight_functions
 
 from dslc.ir import nodes as ir
 from dslc.long_lines import folded_text
@@ -54,7 +54,7 @@ def generate(program: Program, source: str, dtype: str = "f32") -> str:
                 functions.append(evaluation_function(text, program, lowered).text())
     functions += step_functions(text, program)
     functions += optimizer_functions(text, program, unit)
-    save = SAVE_WITH_STATE if unit.states else SAVE
+    save, files = weight_functions(bool(unit.states))
     save = save if text.half else save.replace("FLOAT", "DTYPE")  # states are never kept in 16 bits
     blocks = [tables, init, *functions, save, f"{manifest(costs)}\n\n# ---- what the functions above are made of ----"]
     called = {name for name in HELPERS if any(f"{name}(" in block for block in blocks)}
@@ -67,7 +67,7 @@ def generate(program: Program, source: str, dtype: str = "f32") -> str:
     if "sliding_window_view(" in body:
         numpy.append("from numpy.lib.stride_tricks import sliding_window_view")
     head = "\n".join([title, "", *standard, "", *numpy])
-    return f"{head}\n\n" + "\n\n\n".join([body, STORED.strip(), FILES.strip()]) + "\n"
+    return f"{head}\n\n" + "\n\n\n".join([body, files]) + "\n"
 
 
 def lean(program: Lowered) -> Lowered:

@@ -46,11 +46,20 @@ def is_number(code: str) -> bool:
     return re.fullmatch(NUMBER, code) is not None
 
 
-def update_function(
-    text: ModuleText, name: str, update: Update, hyper: dict[str, str]
-) -> tuple[str, dict[str, str], list[str]]:
-    """The update of one parameter, elementwise; what it calls its arguments, and those beside gradient and slots."""
-    low = InPlace(text.dtype)
+@dataclass
+class OneParameter:
+    """The update of one parameter as text."""
+
+    body: list[str]
+    #: what gradient, slots and hyper-parameters are called there
+    local: dict[str, str]
+    #: those of the hyper-parameters and numbers of the step that are read
+    read: list[str]
+
+
+def one_parameter(text: ModuleText, update: Update) -> OneParameter:
+    """The update of one parameter, elementwise."""
+    low = InPlace(text.dtype, {"params", "opt", "grads", "name"})
     own = {**update.inputs, **update.slots}
     local = {key: low.fresh(key) for key in own}  # a slot may be called `np`
     low.names = {node: local[key] for key, node in own.items()}
@@ -69,12 +78,8 @@ def update_function(
     body[:0] = [f"    {code}_before = {code}.copy()" for code in dict.fromkeys(held)]
     body += [f"    {local[key]}[...] = {f'{code}_before' if code in held else code}" for key, code in late.items()]
     words = set(re.findall(r"\w+", "\n".join(body)))
-    further = [k for k in update.inputs if k not in ("param", "grad") and local[k] in words]
-    given = [local[k] for k in further if not is_number(hyper.get(k, ""))]
-    usual = [f"{local[k]}={hyper[k]}" for k in further if is_number(hyper.get(k, ""))]
-    arguments = ", ".join([local["param"], local["grad"], *(local[k] for k in update.slots), *given, *usual])
-    doc = '    """One step of the optimiser for one parameter: its new value and those of the slots, in place."""'
-    return "\n".join([f"def {name}_update({arguments}):", doc, *body]), local, further
+    read = [k for k in update.inputs if k not in ("param", "grad") and local[k] in words]
+    return OneParameter(body, local, read)
 
 
 LOSS_AND_GRAD = [
@@ -91,7 +96,7 @@ def optimizer_functions(text: ModuleText, program: Program, unit: Unit) -> list[
         return []
     with within(update.table):
         hyper = hyperparameters(text, train, optimizer)
-        function, local, further = update_function(text, optimizer.name, update, hyper)
+        one = one_parameter(text, update)
         start = init_opt(text, update, hyper, unit)
     inputs = [argument(n) for n, x in unit.inputs.items() if x.role == "input"]
     step = [f"def train_step({', '.join(['params', 'opt', *inputs])}):"]
@@ -102,16 +107,15 @@ def optimizer_functions(text: ModuleText, program: Program, unit: Unit) -> list[
     step.append(f'    opt["loss"], grads, opt["metrics"], {target} = loss_grad_metrics({", ".join(call)})')
     step += ['    opt["state"].update(state)'] if unit.states else []
     step.append("    return update(params, opt, grads)")
-    given = update_of_all(text, train, optimizer, update, unit, hyper, local, further)
-    return [function, *("\n".join(x) for x in (start, LOSS_AND_GRAD, given, step))]
+    return ["\n".join(x) for x in (start, LOSS_AND_GRAD, update_of_all(text, train, update, unit, hyper, one), step)]
 
 
 def update_of_all(
-    text: ModuleText, train: p.TrainProgram, optimizer: p.Instance, update: Update, unit: Unit,
-    hyper: dict[str, str], local: dict[str, str], further: list[str],
-) -> list[str]:  # fmt: skip
+    text: ModuleText, train: p.TrainProgram, update: Update, unit: Unit, hyper: dict[str, str], one: OneParameter
+) -> list[str]:
     """`update`: the step of the optimiser for all parameters, by gradients that are given."""
-    lines = ["def update(params, opt, grads):"]
+    usual = [f"{one.local[k]}={hyper[k]}" for k in one.read if is_number(hyper.get(k, ""))]
+    lines = [f"def update({', '.join(['params', 'opt', 'grads', *usual])}):"]
     lines.append('    """One step of the optimiser, in place, by gradients that are given by name."""')
     slots = [*(["param"] if text.half else []), *update.slots]
     if unit.params:
@@ -124,29 +128,26 @@ def update_of_all(
         )
     if unit.params and not text.half:
         lines.append('    fitting(grads, {name: PARAMS[name] for name in PARAMS if name in grads}, DTYPE, "grads.")')
-    counted = "step" in further or any(re.search(r"\bstep\b", x) for x in hyper.values())
+    counted = "step" in one.read or any(re.search(r"\bstep\b", x) for x in hyper.values())
     lines.append(f'    {"step = " if counted else ""}opt["step"] = opt["step"] + 1')
-    if "grad_norm" in further:
+    if "grad_norm" in one.read:
         lines.append("    grad_norm = math.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
-    own = [n for n in further if not is_number(hyper.get(n, ""))]  # the others are numbers in the signature
-    given = [f"{local[n]}={n if n in ('step', 'grad_norm') else hyper[n]}" for n in own]
-    arrays = [
-        'opt["param"][name]' if text.half else "params[name]",
-        "grad",
-        *(f'opt["{s}"][name]' for s in update.slots),
-    ]
-    lines.append("    for name, grad in grads.items():")
-    lines.append(f"        {optimizer.name}_update({', '.join([*arrays, *given])})")
-    lines += ['        params[name][...] = opt["param"][name]'] if text.half else []
-    lines.append("    return params, opt")
-    return lines
+    given = {one.local[k]: hyper.get(k, k) for k in one.read if not is_number(hyper.get(k, ""))}
+    lines += [f"    {name} = {code}" for name, code in given.items() if name != code]  # those that change with the step
+    arrays = {one.local["param"]: 'opt["param"][name]' if text.half else "params[name]"}
+    arrays |= {one.local[s]: f'opt["{s}"][name]' for s in update.slots}
+    lines.append(f"    for name, {one.local['grad']} in grads.items():")
+    lines.append(f"        {', '.join(arrays)} = {', '.join(arrays.values())}")
+    lines += [f"    {line}" for line in one.body]
+    lines += [f"        params[name][...] = {one.local['param']}"] if text.half else []
+    return [*lines, "    return params, opt"]
 
 
 def init_opt(text: ModuleText, update: Update, hyper: dict[str, str], unit: Unit) -> list[str]:
     """The optimiser before its first step."""
     lines = ["def init_opt(params, seed=0):", '    """The optimiser before its first step."""']
     lines += ["    fitting(params, PARAMS, DTYPE)"] if unit.params else []
-    entries, kept = ['"step": 0', '"seed": seed'], ", FLOAT" if text.half else ""
+    entries, zeros, kept = ['"step": 0', '"seed": seed'], "", ", FLOAT" if text.half else ""
     if text.half:
         lines.append("    # parameters as the update sees them: small steps would be lost in 16 bits")
         lines.append(f"    wide = {{name: {text.wide('value')} for name, value in params.items()}}")
@@ -156,15 +157,14 @@ def init_opt(text: ModuleText, update: Update, hyper: dict[str, str], unit: Unit
     starts = {slot: Body(low, ()).scalar(value).code for slot, value in update.starts.items()}
     zero = [slot for slot, code in starts.items() if code in ("0", "0.0")]
     if len(zero) > 1:
-        value = f"{{name: np.zeros_like(value{kept}) for name, value in params.items()}}"
-        lines.append(f"    zeros = {{slot: {value} for slot in ({', '.join(map(quoted, zero))})}}")
-        entries.append("**zeros")
+        value = f"{{n: np.zeros_like(x{kept}) for n, x in params.items()}}"
+        zeros = f" | {{slot: {value} for slot in ({', '.join(map(quoted, zero))})}}"
     for slot, code in starts.items():
         if len(zero) < 2 or slot not in zero:
             made = f"np.zeros_like(value{kept})" if slot in zero else f"np.full_like(value, {code}{kept})"
             entries.append(f'"{slot}": {{name: {made} for name, value in params.items()}}')
     entries += ['"state": init_state()'] if unit.states else []
-    return [*lines, f"    return {{{', '.join(entries)}}}"]
+    return [*lines, f"    return {{{', '.join(entries)}}}{zeros}"]
 
 
 def hyperparameters(text: ModuleText, train: p.TrainProgram, optimizer: p.Instance) -> dict[str, str]:

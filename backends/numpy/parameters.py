@@ -53,7 +53,7 @@ def parameter_table(text: ModuleText, unit: Unit) -> str:
         if text.precision == "bf16":  # which modules alone have whose functions do not compute with NumPy
             lines = ["#: what parameters are kept in: bfloat16, of which NumPy sees the bits", 'DTYPE = np.dtype("V2")']
         lines += ["#: what is computed with; states, slots and gradients are kept in it", f"FLOAT = {text.dtype}"]
-    lines += ["", "#: parameter -> shape, initialiser, its numbers", "PARAMS = {", *table_lines(unit, entries), "}"]
+    lines += ["#: parameter -> shape, initialiser, its numbers", "PARAMS = {", *table_lines(unit, entries), "}"]
     if unit.states:
         values: dict[str, str] = {}
         for path, state in unit.states.items():
@@ -64,32 +64,28 @@ def parameter_table(text: ModuleText, unit: Unit) -> str:
     return "\n".join(lines)
 
 
-#: what each initialiser makes of the numbers in the table, of as many elements as `count`
+#: what each initialiser makes of the shape and the numbers in the table; those without a line, zeros
 INITIALISERS = {
-    "zeros": ["np.zeros(count)"],
-    "given": ["np.zeros(count)"],
-    "ones": ["np.ones(count)"],
-    "constant": ["np.full(count, numbers[0])"],
-    "glorot": ["(2 * draw(seed, number, np.arange(count)) - 1) * np.sqrt(6 / sum(numbers))"],
-    "he": ["normal_draws(seed, number, count) * np.sqrt(2 / numbers[0])"],
-    "lecun": ["normal_draws(seed, number, count) * np.sqrt(1 / numbers[0])"],
-    "normal": ["normal_draws(seed, number, count) * numbers[0]"],
+    "zeros": [],
+    "given": [],
+    "ones": ["1"],
+    "constant": ["numbers[0]"],
+    "glorot": ["(2 * draw(seed, number, np.arange(value.size).reshape(shape)) - 1) * np.sqrt(6 / sum(numbers))"],
+    "he": ["normal_draws(seed, number, shape) * np.sqrt(2 / numbers[0])"],
+    "lecun": ["normal_draws(seed, number, shape) * np.sqrt(1 / numbers[0])"],
+    "normal": ["normal_draws(seed, number, shape) * numbers[0]"],
     "uniform": [
         "low, high = numbers",
-        "low + (high - low) * draw(seed, number, np.arange(count))",
+        "low + (high - low) * draw(seed, number, np.arange(value.size).reshape(shape))",
     ],
     "identity": ["np.eye(*shape)"],
     "orthogonal": [
-        "tall = normal_draws(seed, number, count).reshape(shape if shape[0] >= shape[1] else shape[::-1])",
+        "tall = normal_draws(seed, number, shape if shape[0] >= shape[1] else shape[::-1])",
         "q, r = np.linalg.qr(tall)",
         "q = q * np.sign(np.diag(r))",
         "(q if shape[0] >= shape[1] else q.T) * numbers[0]",
     ],
 }
-
-
-#: what several kinds begin with, and some end with
-ZEROS = ("np.zeros(count)",)
 
 
 def init_lines(kinds: Sequence[str], dtype: str) -> list[str]:
@@ -99,22 +95,19 @@ def init_lines(kinds: Sequence[str], dtype: str) -> list[str]:
         return [*lines, "    params = {}"]
     cases: dict[tuple[str, ...], list[str]] = {}
     for kind in INITIALISERS:
-        if kind in kinds:
+        if kind in kinds and INITIALISERS[kind]:
             cases.setdefault(tuple(INITIALISERS[kind]), []).append(f'"{kind}"')
     code = " ".join(x for case in cases for x in case)
     number, head = ("number, ", "enumerate(PARAMS.items())") if "number," in code else ("", "PARAMS.items()")
-    kinds = " kind," if len(cases) > 1 or ZEROS not in cases else ""
-    entry = f"name, (shape,{kinds} *{'numbers' if 'numbers' in code else '_'})"
+    kind, made = (" kind,", "value = params[name]") if cases else ("", "params[name]")
+    entry = f"name, (shape,{kind} *{'numbers' if 'numbers' in code else '_'})"
     lines += ["    params = {}", f"    for {f'number, ({entry})' if number else entry} in {head}:"]
-    lines += ["        count = math.prod(shape)"] if "count" in code else []
-    if ZEROS in cases:  # what no case below makes
-        lines.append(f"        value = {ZEROS[0]}")
-        del cases[ZEROS]
+    lines.append(f"        {made} = np.zeros(shape, {dtype})")
     word = "if"
     for (*before, value), (kind, *_) in cases.items():
-        lines += [f"        {word} kind == {kind}:", *(f"            {x}" for x in (*before, f"value = {value}"))]
+        lines += [f"        {word} kind == {kind}:", *(f"            {x}" for x in (*before, f"value[...] = {value}"))]
         word = "elif"
-    return [*lines, f"        params[name] = value.reshape(shape).astype({dtype})"]
+    return lines
 
 
 def init_function(text: ModuleText, unit: Unit) -> str:

@@ -7,18 +7,20 @@ import math
 import numpy as np
 
 
-def entry(name, value, dtype, shape):
-    """An argument as an array of this dtype and shape; names in the shape stand for any size."""
+def entry(name, value, dtype, shape, limit=None):
+    """An argument as an array of this dtype and shape, where names stand for any size; positions are below a limit."""
     value = np.asarray(value)
     if value.dtype != dtype and value.dtype.kind not in ("iub" if np.dtype(dtype).kind in "ib" else "fiu"):
         raise TypeError(f"{name}: expected {np.dtype(dtype).name}, found {value.dtype}")
-    if value.ndim != len(shape):
-        raise ValueError(f"{name}: expected {len(shape)} axes {shape}, found the shape {value.shape}")
+    if value.ndim != len(shape) or not value.size:
+        raise ValueError(
+            f"{name}: expected {len(shape)} axes {shape}, none of them empty, found the shape {value.shape}"
+        )
     for axis, (found, wanted) in enumerate(zip(value.shape, shape, strict=True)):
         if found != wanted and isinstance(wanted, int):
             raise ValueError(f"{name}: expected {wanted} along axis {axis}, found {found}")
-    if not value.size:
-        raise ValueError(f"{name}: expected at least one entry along each axis, found the shape {value.shape}")
+    for at in map(tuple, np.argwhere((value < 0) | (value >= limit)).tolist() if limit else ()):
+        raise ValueError(f"{name}: expected 0 <= value < {limit}, found {value[at]} at {at}")
     return value.astype(dtype, copy=False)
 
 
@@ -52,8 +54,7 @@ def fitting(values, table, dtype, of=""):
         raise ValueError(f"{of[:-1] or 'params'}: expected a dict of arrays by name, found {type(values).__name__}")
     for name in {**table, **values}:
         if name not in values or name not in table:
-            wrong = "missing" if name in table else f"unknown: expected {', '.join(table)}"
-            raise ValueError(f"{of}{name} is {wrong}")
+            raise ValueError(f"{of}{name} is {'missing' if name in table else 'unknown: expected ' + ', '.join(table)}")
         x = values[name] = np.asarray(values[name])  # w - 0.1 * d_w is no array where w has no axes
         if x.dtype != dtype or x.shape != table[name][0]:
             raise ValueError(f"{of}{name}: expected {np.dtype(dtype)} {table[name][0]}, found {x.dtype} {x.shape}")
@@ -159,13 +160,12 @@ def normal_cdf(x):
 
 
 def normal_cdf_single(x):
-    """The chance of a normal number below x: a polynomial in (a - 4) / (a + 4) times exp(-a^2 / 2), a = |x|."""
-    a = np.abs(x)
-    tail = np.polyval(np.array((
-        -1.5452830e-04, 1.2721193e-04, 0.0015585263, -0.0034723574, -0.0075091466, 0.060393218, -0.18652730,
-        0.38713791, -0.60789638, 0.75528512,
-    ), a.dtype), 1 - 8 / (a + 4)) / (a + 4) * np.exp(np.square(a, dtype=np.float64) / -2)  # fmt: skip
-    return np.where(x < 0, tail, 1 - tail).astype(a.dtype)
+    """The chance of a normal number below x: t times a polynomial in 1 - t, t = 8 / (|x| + 4), times exp(-x^2 / 2)."""
+    t = 8 / (np.abs(x) + 4)
+    factors = np.array([-1.9316038e-05, 1.5901491e-05, 0.00019481579, -0.00043404466, -0.00093864335, 0.0075491522,
+                        -0.023315912, 0.04839224, -0.075987048, 0.094410643], t.dtype)  # fmt: skip
+    tail = np.polyval(factors, 1 - t) * t * np.exp(np.square(x, dtype=np.float64) / -2).astype(t.dtype)
+    return np.where(x < 0, tail, 1 - tail)
 
 
 def erfinv(x):
@@ -305,8 +305,8 @@ def draw(seed, site, element, lane=0):
     return np.minimum(word, mask - word).astype(np.float32) * np.float32(4.6566127342e-10)
 
 
-def normal_draws(seed, site, count):
+def normal_draws(seed, site, shape):
     """Numbers of the normal distribution, by the method of Box and Muller."""
-    element = np.arange(count)
+    element = np.arange(math.prod(shape)).reshape(shape)
     radius = np.sqrt(-2.0 * np.log(np.maximum(draw(seed, site, element), 1e-7)))
     return radius * np.cos(2.0 * np.pi * draw(seed, site, element, 1))

@@ -16,7 +16,7 @@ import numpy as np
 
 from dslc.arrays import Array, Arrays, as_numbers, read_arrays, write_arrays
 from dslc.run_errors import RunError
-from dslc.weights.files import write_safetensors
+from dslc.weights.files import write_parts
 from dslc.writing import remove_leftovers, write_atomically
 
 FORMAT = 1
@@ -136,7 +136,7 @@ def write_weights(folder: Path, arrays: Mapping[str, Array]) -> None:
         if not np.isfinite(as_numbers(value)).all():
             raise RunError(f"{path} is not written: `{name}` is not finite", help="--fresh starts anew")
     try:
-        write_atomically(path, lambda file: write_safetensors(file, whole))
+        write_atomically(path, lambda file: write_parts(file, whole, npz=False))
     except OSError as error:
         raise cannot_write(path, error) from error
 

@@ -155,8 +155,7 @@ def read_known(path, known):
 def file_parts(file, npz):
     """Name, shape, order, dtype, stream and length of each array in a file, to be read in this order."""
     if npz:
-        archive = zipfile.ZipFile(file)
-        for member in archive.infolist():
+        for member in (archive := zipfile.ZipFile(file)).infolist():
             name, part = member.filename.removesuffix(".npy"), archive.open(member)
             np.lib.format.read_magic(part)
             shape, turned, dtype = np.lib.format.read_array_header_1_0(part)
@@ -179,20 +178,19 @@ def write_arrays(path, arrays):
         raise ValueError(f"cannot write {path}: it is no plain file")
     with tempfile.TemporaryDirectory(prefix=".", dir=os.path.dirname(target)) as folder:
         with open(os.path.join(folder, "part"), "xb") as file:
-            (write_npz if target.endswith(".npz") else write_safetensors)(file, arrays)
+            write_parts(file, arrays, target.endswith(".npz"))
             file.flush()
             os.fsync(file.fileno())
         os.replace(file.name, target)
 
 
-def write_npz(file, arrays):
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, x in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
-                np.save(part, x, allow_pickle=False)
-
-
-def write_safetensors(file, arrays):
+def write_parts(file, arrays, npz):
+    if npz:
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, x in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
+                    np.save(part, x, allow_pickle=False)
+        return
     kinds, header, end = {code: kind for kind, code in FILE_DTYPES.items()}, {}, 0
     for name, x in sorted(arrays.items(), key=lambda item: -item[1].itemsize):  # each at a multiple of its size
         header[name] = {"dtype": kinds[x.dtype.str], "shape": x.shape, "data_offsets": [end, end := end + x.nbytes]}

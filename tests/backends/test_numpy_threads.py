@@ -131,7 +131,9 @@ def test_a_forked_process_computes_the_same(module: ModuleType) -> None:
 
 
 def test_an_empty_batch_is_refused(module: ModuleType) -> None:
-    with pytest.raises(ValueError, match=r"x: expected at least one entry along each axis, found the shape \(0, 6\)"):
+    with pytest.raises(
+        ValueError, match=r"x: expected 2 axes \('N', 6\), none of them empty, found the shape \(0, 6\)"
+    ):
         module.loss_grad_metrics(module.init(), *batch(0), module.init_state())
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -254,8 +256,8 @@ def a_frozen_parameter_is_moved(module: ModuleType, put: Callable[[str, Any], No
 
 def with_options(**changed: Any) -> Plant:
     def plant(module: ModuleType, put: Callable[[str, Any], None]) -> None:
-        real = module.adamw_update
-        put("adamw_update", lambda *arguments, **options: real(*arguments, **{**options, **changed}))
+        real = module.update
+        put("update", lambda *arguments, **options: real(*arguments, **{**options, **changed}))
 
     return plant
 
@@ -267,7 +269,10 @@ def weights_do_not_decay(module: ModuleType, put: Callable[[str, Any], None]) ->
 
 @fault(TRAINED)
 def the_learning_rate_stays_that_of_the_first_step(module: ModuleType, put: Callable[[str, Any], None]) -> None:
-    with_options(lr=1e-2)(module, put)
+    space, text = dict(vars(module)), inspect.getsource(module.update)
+    assert "    lr = " in text
+    exec(re.sub(r"    lr = .*", "    lr = 1e-2", text), space)
+    put("update", space["update"])
 
 
 @fault(TRAINED)
