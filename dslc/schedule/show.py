@@ -27,7 +27,8 @@ from dslc.schedule.form import (
     resolved,
     walked,
 )  # fmt: skip
-from dslc.schedule.plan import BYTES, Block, Carry, Entry, Plan, Result, Row, Schedule, Shape, Stacked
+from dslc.schedule.plan import BYTES, Block, Carry, Entry, Plan, Result, Row, Schedule, Shape, Slot, Stacked
+from dslc.schedule.split import placed
 from dslc.sizes import Size, product, show
 from dslc.source import NOWHERE
 
@@ -155,6 +156,8 @@ def given_back(schedule: Schedule, plan: Plan, forward: set[ir.Node], precision:
     for step in walked(schedule.steps):  # a view is part of the step before it
         last = steps.setdefault(step, last)
     readers = readers_of(ir.every_node([*schedule.results.values()]))
+    homes = (plan.homes.get(plan.same.get(placed(x), placed(x))) for x in plan.results.values())
+    results = {home.number for home in homes if isinstance(home, Slot | Entry)}
     freed = {n: steps[step] for step, numbers in plan.freed.items() for n in numbers}
     for step, numbers in plan.made.items():
         for n in numbers:
@@ -164,9 +167,8 @@ def given_back(schedule: Schedule, plan: Plan, forward: set[ir.Node], precision:
             over = "; then ".join(names or dict.fromkeys(map(label, values))) or "a carried value"
             many = show(bytes_of(shape, dtype, precision))
             late = any(made_by(x) in forward and any(y not in forward for y in readers.get(x, ())) for x in values)
-            end = (", saved for the gradient" if late else "") + (
-                f", given back after {freed[n]}" if n in freed else ""
-            )
+            end = ", saved for the gradient" if late else ""
+            end += f", given back after {freed[n]}" if n in freed else ", a result" if n in results else ""
             yield f"{steps[step]}: {over} {extents(shape)}, {many} bytes{end}{place(values[:1])}"
     most = total(plan, largest(plan, schedule.steps), precision)
     every = [n for numbers in plan.made.values() for n in numbers]

@@ -178,10 +178,10 @@ def test_memory_shows_how_long_values_live(tmp_path: Path) -> None:
     assert lines[0] == "0: dense.y [N, 512], last read by 3 (h)  (dense.dsl:8)"
     assert lines[-1].startswith("5: y [N, 512], a result")
     kernels = shown(path, "--stage", "memory", "-b", "triton").splitlines()
-    assert kernels[0] == "0: dense.y [N, 512], last read by 1 (h)  (dense.dsl:8)"
-    assert kernels[-1].startswith(
-        f"{len(shown(path, '--stage', 'fused', '-b', 'triton').splitlines()) - 1}: y [N, 512], a result"
-    )
+    assert kernels[0] == "0: dense.y; then h [N, 512], 2048*N bytes  (dense.dsl:8)"
+    steps = shown(path, "--stage", "fused", "-b", "triton").splitlines()
+    assert kernels[-2].startswith(f"{len(steps) - 1}: y [N, 512], 2048*N bytes, a result")
+    assert re.fullmatch(r"at most .*\*N.* of .*\*N.* bytes at a time", kernels[-1])
 
 
 def test_what_is_passed_on_is_not_called_as_the_input_of_the_model(tmp_path: Path) -> None:
