@@ -46,8 +46,9 @@ fn complex_sqrt(re, im) -> (out_re, out_im):
     # selects and not abs, which has no slope at 0: the root is smooth on the imaginary axis, and on the cut from above
     long = sqrt((modulus(re, im) + (re if re >= 0 else -re)) / 2)
     short = im / (2 * long) if long > 0 else 0
-    out_re = long if re >= 0 else short if im >= 0 else -short
-    out_im = short if re >= 0 else long if im >= 0 else -long
+    # the cut has two sides, which the sign of a zero tells apart
+    out_re = long if re >= 0 else short if im > 0 or 1 / im > 0 else -short
+    out_im = short if re >= 0 else long if im > 0 or 1 / im > 0 else -long
 
 # A whole or broken power of a complex number with a real exponent, along the principal branch.
 fn complex_power(re, im, exponent) -> (out_re, out_im):

@@ -194,3 +194,23 @@ model skew(B: f64[K, K]) -> (value: [K], re: [K, K], im: [K, K]):
     found = model(text, tmp_path, backend).forward({}, B)
     np.testing.assert_allclose(found["value"], np.sort(np.linalg.eigvals(B).imag), atol=1e-12)
     np.testing.assert_allclose([found["re"], found["im"]], 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_the_sign_of_a_zero_tells_the_sides_of_the_cut_apart(backend: str, tmp_path: Path) -> None:
+    spec = tmp_path / "root.dsl"
+    spec.write_text(
+        "model root(a: f32[N], b: f32[N]) -> (re: [N], im: [N], da: [N], db: [N]):\n"
+        "    re[n], im[n] = complex_sqrt(a[n], b[n])\n"
+        "    total = sum[n](re[n] + 2 * im[n])\n    da = grad(total, a)\n    db = grad(total, b)\n",
+        encoding="utf-8",
+    )
+    a, b = np.array([-1, -1, -1, -4, 0, 2], np.float32), np.array([0.0, -0.0, -1e-30, 3, -2, -0.0], np.float32)
+    z = torch.complex(torch.from_numpy(a), torch.from_numpy(b)).requires_grad_()
+    root = torch.sqrt(z)
+    (root.real + 2 * root.imag).sum().backward()
+    found = dslc.compile(spec, backend=backend).forward({}, a, b)
+    wanted = {"re": root.real, "im": root.imag, "da": z.grad.real, "db": z.grad.imag}
+    for name, value in wanted.items():
+        np.testing.assert_allclose(found[name], value.detach().numpy(), rtol=1e-6, atol=1e-7)
+    assert found["im"][1] == -1
