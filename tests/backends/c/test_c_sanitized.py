@@ -75,3 +75,10 @@ def test_no_read_or_write_outside_of_memory_and_nothing_undefined(path: str, tmp
 @pytest.mark.parametrize("path", FAST[:1])
 def test_no_race_in_a_step_of_training(path: str, tmp_path: Path) -> None:
     run(path, "thread", "libtsan.so", 4, [130, 1030], tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("path", ["transformer/gpt", "convolution/cnn", "recurrent/gru"])
+def test_no_race_in_loops_and_windows(path: str, threads: int, tmp_path: Path) -> None:
+    run(f"specs/{path}.dsl", "thread", "libtsan.so", threads, [17, 65], tmp_path)
