@@ -237,6 +237,8 @@ class Body:
                 for word in re.findall(r"\w+(?=\()", form):
                     low.helper(word)
                 return Text(form.format(*(p.code for p in parts)), ())
+        if s.name == "select" and is_float(s.dtype) and is_zero(s.args[2]) and args[1].axes and not guarded_by(s):
+            return Text(f"{low.helper('masked')}({parts[1].code}, {parts[0].code})", axes)
         if s.name == "select" and not (args[1].axes or args[2].axes):
             # two Python numbers, also those that stand for a value, would make whole numbers or float64
             parts[1] = Text(f"{low.numpy_dtype(s.dtype)}({parts[1].code})", ())

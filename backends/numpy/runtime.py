@@ -60,6 +60,11 @@ def fitting(values, table, dtype, of=""):
             raise ValueError(f"{of}{name}: expected {np.dtype(dtype)} {table[name][0]}, found {x.dtype} {x.shape}")
 
 
+def masked(x, condition):
+    """x where a condition holds, else 0, also where x is infinite: its bits times 1 or 0, quicker than np.where."""
+    return (x.view(f"i{x.itemsize}") * condition).view(x.dtype)
+
+
 def as_f16(x):
     """Rounded to half precision."""
     return x.astype(np.float16).astype(x.dtype)
