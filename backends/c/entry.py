@@ -11,6 +11,7 @@ from dslc.backends.c.blocks import Blocks
 from dslc.backends.c.called import Called
 from dslc.backends.c.calls import call_lines, pieces
 from dslc.backends.c.checks import WORKSPACE, Checks
+from dslc.backends.c.copies import copied
 from dslc.backends.c.gathered import GatheredText
 from dslc.backends.c.interface import Entry, Field
 from dslc.backends.c.kernel import Kernel
@@ -590,21 +591,3 @@ class EntryText:
         kernel.line(
             copied(f"f.{access}", self.address(at, kernel), node, self, kernel, node, ctype=c_type(target.dtype))
         )
-
-
-def copied(
-    target: str, source: str, node: ir.Node, entry: EntryText, kernel: Kernel, given: ir.Node,
-    part: ir.Node | None = None, ctype: str | None = None,
-) -> str:  # fmt: skip
-    """The statement that copies a value, in another type if need be."""
-    size = kernel.size(product(node.shape))  # type: ignore[union-attr]
-    wanted = ctype or (entry.element_type(part) if part is not None else entry.types.of(node.dtype))  # type: ignore[union-attr]
-    found = entry.element_type(based(given)) if not isinstance(based(given), ir.Step) else entry.types.of(given.dtype)  # type: ignore[union-attr]
-    if wanted == found:
-        return f"memcpy({target}, {source}, sizeof({wanted}) * ({size}));"
-    value = f"({wanted})({source})[i]"
-    if wanted == "f16_bits":
-        value = f"bits_of_f16{entry.types.suffix('float')}(({source})[i])"
-    elif wanted == "uint16_t":
-        value = f"bits_of_bf16((float)({source})[i])"
-    return f"for (long i = 0; i < {size}; i++) ({target})[i] = {value};"

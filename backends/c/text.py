@@ -202,9 +202,19 @@ def broken(line: str, width: int = WIDTH) -> list[str]:
     y[i] = f(a[i], 100) + f(b[i], 200)
             + f(c[i], 300);
     """
-    indent = len(line) - len(line.lstrip())
-    if len(line) <= width or line.lstrip().startswith(("#", "//", "/*")) or '"' in line or "//" in line:
+    if line.lstrip().startswith(("#", "//", "/*")) or '"' in line or "//" in line:
         return [line]
+    margin = " " * (len(line) - len(line.lstrip()) + 8)
+    lines: list[str] = []
+    while len(line) > width and (at := _place(line, width)):
+        lines.append(line[:at])
+        line = margin + line[at:].lstrip()
+    return [*lines, line]
+
+
+def _place(line: str, width: int) -> int:
+    """Where a long line is broken; 0 where it cannot be."""
+    indent = len(line) - len(line.lstrip())
     depth, places = 0, []
     for k, c in enumerate(line[: width - 1]):
         depth += (c in "([{") - (c in ")]}")
@@ -212,12 +222,7 @@ def broken(line: str, width: int = WIDTH) -> list[str]:
         if c == " " and k > indent + 4 and (comma or after in ("&& ", "|| ") or after[:2] in BREAKS):
             places.append((depth, not comma, -k))
     late = [x for x in places if -x[2] > width // 2]
-    if not places:
-        return [line]
-    at = -min(late or places)[2]
-    margin = " " * (indent + 8)
-    following = broken(margin + line[at:].lstrip(), width)
-    return [line[:at], *(margin + x.lstrip() for x in following)]
+    return -min(late or places)[2] if places else 0
 
 
 #: operators that a line may begin with

@@ -87,6 +87,11 @@ def test_a_line_is_broken_between_words_alone(line: str, width: int) -> None:
     assert lines[0].startswith("    ") and all(x.startswith(" " * 12) for x in lines[1:])
 
 
+def test_a_line_of_any_length_is_broken() -> None:
+    line = "    const float " + ", ".join(f"*x{k} = f->x{k}" for k in range(200)) + ";"
+    assert max(map(len, broken(line))) <= 120
+
+
 def test_arguments_stay_whole_where_a_comma_is_near() -> None:
     """At 60 columns the last place is within `layer_norm_y + first * 64`."""
     assert broken(CALL, 60)[0] == "    gemm_f32(stop - first, 256, 64,"
