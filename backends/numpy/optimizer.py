@@ -133,7 +133,9 @@ def update_of_all(
     if "grad_norm" in one.read:
         lines.append("    grad_norm = math.sqrt(sum(float(np.sum(np.square(g))) for g in grads.values()))")
     given = {one.local[k]: hyper.get(k, k) for k in one.read if not is_number(hyper.get(k, ""))}
-    lines += [f"    {name} = {code}" for name, code in given.items() if name != code]  # those that change with the step
+    for name, code in given.items():  # those that change with the step
+        if name != code:  # a number of Python: one of NumPy would make arrays of float64
+            lines.append(f"    {name} = {f'float({code})' if 'np.' in code else code}")
     arrays = {one.local["param"]: 'opt["param"][name]' if text.half else "params[name]"}
     arrays |= {one.local[s]: f'opt["{s}"][name]' for s in update.slots}
     lines.append(f"    for name, {one.local['grad']} in grads.items():")

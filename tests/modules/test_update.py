@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from both_backends import BACKENDS, given, leaves, module_of
 
+import dslc
+
 SPEC = """
 model m(x: f32[N, 4]) -> y: [N]:
     h = x |> dense(5) |> batch_norm |> relu |> dropout(0.2) |> dense(1)
@@ -72,3 +74,18 @@ def test_a_gradient_that_does_not_fit_is_named(
     with pytest.raises(ValueError, match=told):
         module.update(params, opt, {name: given(np.ones(shape, np.float32), backend)})
     assert opt["step"] == 0
+
+
+def test_numpy_updates_in_the_dtype_of_parameters_also_where_a_rate_changes(tmp_path: Path) -> None:
+    """A rate of NumPy's own floats would make arrays of float64, which take twice as long and round elsewhere."""
+    path = tmp_path / "rate.dsl"
+    path.write_text(
+        "model m(x: [N, 999]) -> y: [N]:\n    param w: [999] ~ normal(0.5)\n    y[n] = x[n, i] * w[i]\n\n"
+        "train m(x: [N, 999]):\n    minimize mean(m(x)^2)\n    using sgd(lr = 0.1 * min(1, step / 7))\n",
+        encoding="utf-8",
+    )
+    m = dslc.compile(path)
+    params = m.init(seed=0)
+    before, grad = params["w"].copy(), np.random.default_rng(0).normal(size=999).astype(np.float32)
+    m.update(params, m.init_opt(params), {"w": grad})
+    np.testing.assert_array_equal(params["w"], before - np.float32(0.1 * (1 / 7)) * grad)
