@@ -109,6 +109,7 @@ def _compiled(
         try:
             with compilation():
                 program = Program(instance, train, optimizer_of(checked, train), folded)
+                refuse_wide(program, dtype, backend)
                 made = function(printer)(program, path.name, dtype, **given)
         except (Refusal, NoDerivative, printer.cannot) as reason:
             span = reason.span if reason.span is not None and reason.span.source.text else instance.span
@@ -132,6 +133,17 @@ def uncollected() -> Iterator[None]:
     finally:
         if on:
             gc.enable()
+
+
+def refuse_wide(program: Program, dtype: str, backend: str) -> None:
+    """Raises SpecError for a parameter or state that is declared with more digits than the module keeps."""
+    unit = (program.gradient or program.forward).lowered.unit
+    kept = {k: x.tensor for k, x in unit.params.items()} | {k: x.tensor for k, x in unit.states.items()}
+    for path, tensor in kept.items():
+        if tensor.dtype == "f64" and dtype != "f64":
+            what = f"`{path}` in f64 in a module whose parameters are in {dtype}"
+            help = f"compile with `--dtype f64`, or declare `{path}` without a dtype"
+            raise SpecError([kinds.NOT_COMPILED(Label(tensor.span), what=what, backend=backend, help=help)])
 
 
 def long_loops(instance: p.Instance, lines: int) -> list[Diagnostic]:

@@ -18,6 +18,7 @@ import pytest
 
 import dslc
 from dslc.compiler import compile_text
+from dslc.diagnostics.spec_error import SpecError
 
 ROOT = Path(__file__).parents[1]
 SPECS = sorted(str(p) for p in (ROOT / "specs").glob("*/*.dsl"))
@@ -27,6 +28,21 @@ SPECS = sorted(str(p) for p in (ROOT / "specs").glob("*/*.dsl"))
 def test_an_unknown_dtype_is_refused_with_those_that_there_are(backend: str) -> None:
     with pytest.raises(ValueError, match="no dtype 'f8' for parameters; expected 'f32', 'f64', 'f16' or 'bf16'"):
         dslc.compile(ROOT / "specs/mlp/mlp.dsl", backend, "f8")
+
+
+@pytest.mark.parametrize("declared", ["param W: f64[3] ~ ones", "state W: f64[3] = 1"])
+@pytest.mark.parametrize("backend", ["numpy", "c", "triton"])
+def test_a_parameter_with_more_digits_than_a_module_keeps_is_refused(
+    tmp_path: Path, backend: str, declared: str
+) -> None:
+    """C read its float32 numbers as float64, past their end."""
+    path = tmp_path / "wide.dsl"
+    path.write_text(f"model m(x: [N, 3]) -> y: [N]:\n    {declared}\n    y[n] = x[n, i] * W[i]\n", "utf-8")
+    with pytest.raises(
+        SpecError, match=r"`W` in f64 in a module whose parameters are in f32(.|\n)*wide.dsl:2(.|\n)*--dtype f64"
+    ):
+        compile_text(path, backend)
+    assert compile_text(path, backend, dtype="f64")
 
 
 def test_an_unknown_backend_is_refused_with_those_that_there_are() -> None:
