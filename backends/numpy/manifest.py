@@ -23,7 +23,11 @@ def manifest(entries: Mapping[str, Told]) -> str:
     for name, (numbers, files) in entries.items():
         *others, last = [f'"lines": {{{files[0]}', *files[1:]] if files else ['"lines": {']
         first, *rest = (f"{x}," for x in (*numbers, *others))
-        lines += rows_of([f'    "{name}": {{{first}', *rest, f"{last}}}}},"])
+        head = f'    "{name}": {{{first}'
+        if len(head) > LONGEST_LINE:
+            lines.append(f'    "{name}": {{')
+            head = f"{' ' * 8}{first}"
+        lines += rows_of([head, *rest, f"{last}}}}},"])
     return "\n".join([*lines, "}"])
 
 

@@ -16,7 +16,7 @@ def early_reductions(order: Iterable[ir.Node]) -> list[ir.Node]:
     """Nodes in an order in which such reductions come as soon as they are the last to read a value."""
     order = list(order)
     own = set(order)
-    waits = {node: {a for a in ir.arguments(node) if a in own} for node in order}
+    waits = {node: dict.fromkeys(a for a in ir.arguments(node) if a in own) for node in order}
     readers: dict[ir.Node, list[ir.Node]] = {}
     for node in order:
         for a in waits[node]:
@@ -35,7 +35,7 @@ def early_reductions(order: Iterable[ir.Node]) -> list[ir.Node]:
                 continue
             done[x] = None
             for reader in readers.get(x, []):
-                waits[reader].discard(x)
+                waits[reader].pop(x, None)
             beside = [reader for a in below[x] for reader in readers[a]]
             for reader in dict.fromkeys([*reversed(beside), *reversed(readers.get(x, []))]):
                 if may_come(reader) and any(

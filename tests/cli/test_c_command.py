@@ -38,13 +38,11 @@ def test_without_a_folder_all_of_it_is_one_text() -> None:
 def test_what_is_for_c_is_refused_elsewhere() -> None:
     code, told = compiled("--march", "native")
     assert code == 2 and "a processor (march) is a choice of the backend c alone" in " ".join(told.split())
-    code, told = compiled("-b", "c", "--dtype", "bf16", "-o", "nowhere")
-    assert code == 2 and "C modules keep parameters in f32 and f64: take the dtype f32" in " ".join(told.split())
 
 
 def test_its_kernels_are_the_functions_that_threads_share() -> None:
     done = CliRunner().invoke(cli, ["show", str(MLP), "-b", "c", "--stage", "kernels"])
-    assert done.exit_code == 0 and done.output.startswith("static void forward_logits(void *context, long begin,")
+    assert done.exit_code == 0 and "\n\n\nstatic void forward_logits(void *context, long begin," in done.output
 
 
 def shown(spec: Path, *options: object) -> list[str]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 from compiled import Library, built, source
-from dslc.backends.c.packing import PANELS
+from dslc.backends.c import runtime
 
+#: columns that a thread packs at a time
+PANELS = int(
+    re.findall(r"enum { PANELS = (\d+) }", (Path(runtime.__file__).parent / "support.c").read_text(encoding="utf-8"))[0]
+)
 SIZES = (1, 2, 3, 7, 17, 33, 65, 130)
 DTYPES = {"f32": np.float32, "f64": np.float64}
 NAMES = [
